@@ -1,0 +1,52 @@
+# Everything that a clone needs: `make run` and `make test` set up .venv and find Java on first use.
+
+PYTHON ?= python3
+ENGINE ?= spark
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check format bench lock clean FORCE
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo
+	@echo "  ENGINE=spark|duckdb chooses the engine of run and bench (now: $(ENGINE))"
+	@echo "  ARGS=...            is passed on to pytest and to tidemark bench"
+	@echo "  PYTHON=...          is the Python that .venv is made with (now: $(PYTHON))"
+
+run: .venv/.ready ## Run the inventory example (ENGINE=spark or duckdb)
+	@JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && \
+	  .venv/bin/tidemark run examples/inventory/inventory.sql --engine $(ENGINE)
+
+test: .venv/.ready ## Run the tests (ARGS="-m 'not spark'" leaves Spark out)
+	@JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && .venv/bin/pytest $(ARGS)
+
+check: .venv/.ready ## Check format, lint and types
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+
+format: .venv/.ready ## Format the code and apply the safe fixes of the linter
+	.venv/bin/ruff check --fix .
+	.venv/bin/ruff format .
+
+bench: .venv/.ready ## Run the benchmarks (ENGINE=spark or duckdb)
+	@JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && \
+	  .venv/bin/tidemark bench --engine $(ENGINE) $(ARGS)
+
+lock: ## Resolve the dependencies of pyproject.toml anew into requirements.lock
+	@scripts/lock.sh "$(PYTHON)"
+
+clean: ## Remove .venv, caches and everything that was built
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf spark-warehouse metastore_db derby.log
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamp holds the folder that .venv was made for. A .venv whose Python is gone, or that was copied or moved
+# here together with the folder (its scripts still point to the old place), is made anew.
+ifneq ($(shell .venv/bin/python -c pass 2>/dev/null && cat .venv/.ready 2>/dev/null),$(CURDIR))
+.venv/.ready: FORCE
+endif
+
+.venv/.ready: requirements.lock pyproject.toml
+	@scripts/venv.sh "$(PYTHON)"

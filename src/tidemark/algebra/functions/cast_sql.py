@@ -1,0 +1,120 @@
+"""The SQL of casts on each engine, and what each engine calls the types."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Final
+
+from tidemark.algebra.functions.templates import DUCKDB_ERROR, SPARK_ERROR, guard
+from tidemark.algebra.functions.texts import ACCEPTED, FALSE_TEXTS, TRUE_TEXTS
+from tidemark.algebra.types import Kind, Type
+
+_DUCKDB_NAMES: Final = {Kind.INT: "INTEGER"}
+_SPARK_NAMES: Final = {Kind.VARCHAR: "STRING", Kind.TIMESTAMP: "TIMESTAMP_NTZ"}
+_EXACT_DOUBLE_DIGITS: Final = 15
+"""With that many digits a decimal is one correctly rounded division of two doubles that are exact."""
+_BIGINT_LIMIT: Final = "9223372036854775808"
+
+
+def duckdb_type(type: Type) -> str:
+    """What DuckDB calls the type."""
+    return _DUCKDB_NAMES.get(type.kind, str(type))
+
+
+def spark_type(type: Type) -> str:
+    """What Spark calls the type."""
+    return _SPARK_NAMES.get(type.kind, str(type)) if type.kind is not Kind.NULL else "VOID"
+
+
+def duckdb(text: str, source: Type, target: Type) -> str:
+    """An allowed cast between two different types, in DuckDB's SQL."""
+    name = duckdb_type(target)
+    match source.kind, target.kind:
+        case Kind.VARCHAR, Kind.BOOLEAN:
+            return _boolean(text, DUCKDB_ERROR)
+        case Kind.VARCHAR, _:
+            return _duckdb_parse(text, target)
+        case Kind.DOUBLE, Kind.DECIMAL:
+            fraction = f"CAST(round(({text} - trunc({text})) * 1e{target.scale}) AS BIGINT)"
+            return _whole_and_fraction(f"CAST(trunc({text}) AS BIGINT)", fraction, target)
+        case Kind.DECIMAL, Kind.DOUBLE if source.precision > _EXACT_DOUBLE_DIGITS:
+            # DuckDB adds the whole part and the fraction as doubles, which rounds twice; reading text rounds once.
+            return f"CAST(CAST({text} AS VARCHAR) AS DOUBLE)"
+        case Kind.DECIMAL, Kind.VARCHAR if source.precision == source.scale:
+            return f"replace(CAST({text} AS VARCHAR), '.', '0.')"  # DuckDB writes .50 when no digit is whole
+    return f"CAST({text} AS {name})"
+
+
+def spark(text: str, source: Type, target: Type) -> str:
+    """An allowed cast between two different types, in Spark's SQL."""
+    name = spark_type(target)
+    match source.kind, target.kind:
+        case Kind.VARCHAR, Kind.BOOLEAN:
+            return _boolean(text, SPARK_ERROR)
+        case Kind.VARCHAR, _:
+            return _spark_parse(text, target)
+        case Kind.DOUBLE, Kind.DECIMAL:
+            whole = f"CAST({text} AS BIGINT)"
+            fraction = f"CAST(round(({text} - {whole}) * 1e{target.scale}D, 0) AS BIGINT)"
+            return _spark_below_limit(text, _whole_and_fraction(whole, fraction, target))
+        case Kind.DOUBLE, _:
+            return _spark_below_limit(text, f"CAST(rint({text}) AS {name})")
+        case Kind.DECIMAL, _ if target.is_integer:
+            return f"CAST(round({text}, 0) AS {name})"  # Spark's own cast cuts the fraction off
+    return f"CAST({text} AS {name})"
+
+
+def _spark_below_limit(text: str, otherwise: str) -> str:
+    """Spark casts 2^63 and what is not a number to the largest BIGINT instead of failing; NaN is above all."""
+    return guard(SPARK_ERROR, f"{text} >= {_BIGINT_LIMIT}D", "overflow: DOUBLE out of range", otherwise)
+
+
+def _whole_and_fraction(whole: str, fraction: str, target: Type) -> str:
+    """A decimal put together from two BIGINTs, the fraction in units of the target's last digit."""
+    scale = target.scale
+    unit = f"CAST('{Decimal(1).scaleb(-scale):f}' AS DECIMAL({scale + 1},{scale}))"
+    whole_part = f"CAST({whole} AS DECIMAL(38,{scale}))"
+    return f"CAST(({whole_part} + CAST({fraction} AS DECIMAL(19,0)) * {unit}) AS {target})"
+
+
+def _boolean(text: str, raising: str) -> str:
+    lowered = f"lower(trim(BOTH ' ' FROM {text}))"
+    true_texts, false_texts = (", ".join(f"'{t}'" for t in texts) for texts in (TRUE_TEXTS, FALSE_TEXTS))
+    return (
+        f"(CASE WHEN {lowered} IN ({true_texts}) THEN TRUE WHEN {lowered} IN ({false_texts}) THEN FALSE "
+        f"WHEN {text} IS NOT NULL THEN {raising}('invalid_value: not a BOOLEAN: ' || {text}) END)"
+    )
+
+
+def _duckdb_parse(text: str, target: Type) -> str:
+    trimmed = f"trim({text}, ' ')"
+    value = f"CAST({trimmed} AS {duckdb_type(target)})"
+    matches = f"regexp_full_match({trimmed}, '{ACCEPTED[target.kind]}')"
+    if target.kind is Kind.DOUBLE:
+        value = _finite(value, "0e0", DUCKDB_ERROR, "isinf({})")
+    return _parsed(text, f"NOT {matches}", value, target, DUCKDB_ERROR)
+
+
+def _spark_parse(text: str, target: Type) -> str:
+    trimmed = f"trim(BOTH ' ' FROM {text})"
+    value = f"CAST({trimmed} AS {spark_type(target)})"
+    # A negative look-ahead for any character ends the match: "$" would let a final line break pass.
+    matches = f"{trimmed} RLIKE '^(?s)({ACCEPTED[target.kind]})(?!.)'"
+    if target.kind is Kind.DOUBLE:
+        value = _finite(value, "0D", SPARK_ERROR, "abs({}) = CAST('Infinity' AS DOUBLE)")
+    elif target.is_integer:
+        # By way of a decimal, so that too many digits are an overflow and not a malformed number.
+        value = f"CAST(CAST({trimmed} AS DECIMAL(38,0)) AS {spark_type(target)})"
+    return _parsed(text, f"NOT ({matches})", value, target, SPARK_ERROR)
+
+
+def _parsed(text: str, malformed: str, value: str, target: Type, raising: str) -> str:
+    failure = f"{raising}('invalid_value: not a {target.kind.value}: ' || {text})"
+    return f"(CASE WHEN {malformed} THEN {failure} ELSE {value} END)"
+
+
+def _finite(value: str, zero: str, raising: str, infinite: str) -> str:
+    """The double with its negative zero made positive; text beyond the range reads as infinity on all engines."""
+    return guard(
+        raising, infinite.format(value), "overflow: text out of range for DOUBLE", f"({value} + {zero})"
+    )

@@ -1,0 +1,141 @@
+"""Casts: which are allowed, what they mean, and the SQL that means the same on each engine.
+
+Engines differ most in what they read from text and in how they round, so text is checked against a regular
+expression before an engine sees it, and rounding is spelled out wherever an engine's own differs.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidemark.algebra.expressions import Value
+from tidemark.algebra.functions import cast_sql, cast_values
+from tidemark.algebra.functions.cast_sql import duckdb_type, spark_type
+from tidemark.algebra.types import INTEGER_DIGITS, Kind, Type
+
+__all__ = [
+    "assignment_cast_allowed",
+    "cast_fails",
+    "cast_value",
+    "duckdb_cast",
+    "duckdb_type",
+    "explicit_cast_allowed",
+    "implicit_cast_allowed",
+    "spark_cast",
+    "spark_type",
+]
+
+_TO_TEXT: Final = (Kind.BOOLEAN, Kind.DATE, Kind.TIMESTAMP)
+_MAX_SCALE_FROM_DOUBLE: Final = 18
+"""The fraction of a double goes through a BIGINT, which has room for 18 digits."""
+
+
+def explicit_cast_allowed(source: Type, target: Type) -> bool:
+    """Whether CAST may be written between the two types.
+
+    A double has no text yet: engines print different digits for the same number.
+    """
+    if source == target or implicit_cast_allowed(source, target):
+        return True
+    match source.kind, target.kind:
+        case _, Kind.NULL:
+            return False
+        case Kind.VARCHAR, _:
+            return True
+        case _, Kind.VARCHAR:
+            return source.is_exact or source.kind in _TO_TEXT
+        case Kind.DOUBLE, Kind.DECIMAL:
+            return target.scale <= _MAX_SCALE_FROM_DOUBLE
+        case (Kind.BOOLEAN, Kind.INT) | (Kind.INT, Kind.BOOLEAN) | (Kind.TIMESTAMP, Kind.DATE):
+            return True
+    return source.is_numeric and target.is_numeric
+
+
+def implicit_cast_allowed(source: Type, target: Type) -> bool:
+    """Whether the binder may widen silently: every value of the source has a place in the target.
+
+    >>> from tidemark.algebra.types import BIGINT, INT, decimal
+    >>> implicit_cast_allowed(INT, BIGINT), implicit_cast_allowed(INT, decimal(10, 2))
+    (True, False)
+    """
+    if source == target or source.kind is Kind.NULL:
+        return True
+    match source.kind, target.kind:
+        case _, Kind.DOUBLE:
+            return source.is_exact
+        case Kind.DATE, Kind.TIMESTAMP:
+            return True
+    if source.is_integer and target.is_integer:
+        return INTEGER_DIGITS[source.kind] < INTEGER_DIGITS[target.kind]
+    if source.is_exact and target.kind is Kind.DECIMAL:
+        narrow = source.as_decimal()
+        whole_digits = target.precision - target.scale
+        return narrow.scale <= target.scale and narrow.precision - narrow.scale <= whole_digits
+    return False
+
+
+def assignment_cast_allowed(source: Type, target: Type) -> bool:
+    """Whether INSERT and UPDATE may convert silently: what widens, and any number to any other, range checked."""
+    if source.is_numeric and target.is_numeric:
+        return explicit_cast_allowed(source, target)
+    return implicit_cast_allowed(source, target)
+
+
+def cast_fails(source: Type, target: Type) -> str | None:
+    """In words, when the cast raises an error; None if it never does.
+
+    >>> from tidemark.algebra.types import BIGINT, INT
+    >>> cast_fails(BIGINT, INT), cast_fails(INT, BIGINT)
+    ('overflow: out of range', None)
+    """
+    if implicit_cast_allowed(source, target):
+        return None
+    if source.kind is Kind.VARCHAR:
+        range_too = target.is_numeric
+        return (
+            f"invalid_value: not the text of a {target.kind.value}" + "; overflow: out of range" * range_too
+        )
+    if source.is_numeric and target.is_numeric:
+        return "overflow: out of range"
+    return None
+
+
+def cast_value(value: Value, source: Type, target: Type) -> Value:
+    """The value cast from one type to the other.
+
+    >>> from decimal import Decimal
+    >>> from tidemark.algebra.types import INT, decimal
+    >>> cast_value(Decimal("-2.5"), decimal(2, 1), INT)
+    -3
+    """
+    _check(source, target)
+    if value is None or source == target:
+        return value
+    return cast_values.cast(value, source, target)
+
+
+def duckdb_cast(text: str, source: Type, target: Type) -> str:
+    """The cast of an expression in DuckDB's SQL.
+
+    >>> from tidemark.algebra.types import INT, VARCHAR
+    >>> duckdb_cast("a", INT, VARCHAR)
+    'CAST(a AS VARCHAR)'
+    """
+    _check(source, target)
+    return text if source == target else cast_sql.duckdb(text, source, target)
+
+
+def spark_cast(text: str, source: Type, target: Type) -> str:
+    """The cast of an expression in Spark's SQL.
+
+    >>> from tidemark.algebra.types import INT, VARCHAR
+    >>> spark_cast("a", INT, VARCHAR)
+    'CAST(a AS STRING)'
+    """
+    _check(source, target)
+    return text if source == target else cast_sql.spark(text, source, target)
+
+
+def _check(source: Type, target: Type) -> None:
+    if not explicit_cast_allowed(source, target):
+        raise ValueError(f"there is no cast from {source} to {target}")

@@ -1,0 +1,173 @@
+"""Text: characters are code points, everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from tidemark.algebra.expressions import Value
+from tidemark.algebra.functions.resolvers import fixed, takes
+from tidemark.algebra.functions.substrings import SUBSTRINGS
+from tidemark.algebra.functions.table import Function, Resolver, Template
+from tidemark.algebra.functions.templates import (
+    DUCKDB_ERROR,
+    SPARK_ERROR,
+    by_count,
+    call,
+    guarded,
+    infix,
+    pattern,
+    plain,
+)
+from tidemark.algebra.types import BOOLEAN, INT, VARCHAR, Type
+from tidemark.errors import TidemarkError
+
+LONGEST: Final = 10_000_000
+"""How many characters repeat, lpad and rpad may make: a query should not be able to ask for all memory."""
+
+_TOO_LONG: Final = f"a text of more than {LONGEST} characters"
+
+
+def _takes(*arguments: Type, gives: Type = VARCHAR) -> Resolver:
+    return fixed(takes(*arguments, gives=gives))
+
+
+def _simple(name: str, usage: str, resolve: Resolver, meaning: Callable[..., Value]) -> Function:
+    """A function that both engines have under the same name."""
+    return Function(name, usage, resolve, plain(meaning), call(name), call(name))
+
+
+def _replace(text: str, search: str, replacement: str) -> str:
+    return text.replace(search, replacement) if search else text
+
+
+def _limited(length: int) -> None:
+    if length > LONGEST:
+        raise TidemarkError("invalid_value", _TOO_LONG)
+
+
+def _repeat(text: str, count: int) -> str:
+    _limited(len(text) * count)
+    return text * count
+
+
+def _padding(text: str, length: int, fill: str) -> str:
+    """What is missing to the length, made of the fill; without a fill, nothing."""
+    _limited(length)
+    missing = max(length - len(text), 0) if fill else 0
+    return (fill * missing)[:missing]
+
+
+def _lpad(text: str, length: int, fill: str = " ") -> str:
+    return _padding(text, length, fill) + text[: max(length, 0)]
+
+
+def _rpad(text: str, length: int, fill: str = " ") -> str:
+    return text[: max(length, 0)] + _padding(text, length, fill)
+
+
+def _repeat_template(raising: str) -> Template:
+    too_long = f"CAST(length({{0}}) AS BIGINT) * {{1}} > {LONGEST}"
+    return guarded(raising, too_long, f"invalid_value: {_TOO_LONG}", "repeat({0}, {1})")
+
+
+def _pad_template(raising: str, name: str) -> Template:
+    """DuckDB fails when it has nothing to pad with; PostgreSQL and Spark only cut the text to the length."""
+    failure = f"invalid_value: {_TOO_LONG}"
+    cut = "substring({0}, 1, (CASE WHEN {1} < 0 THEN 0 ELSE {1} END))"
+    filled = f"(CASE WHEN {{2}} = '' THEN {cut} ELSE {name}({{0}}, {{1}}, {{2}}) END)"
+    too_long = f"{{1}} > {LONGEST} AND {{0}} IS NOT NULL"
+    return by_count(
+        {
+            2: guarded(raising, too_long, failure, f"{name}({{0}}, {{1}}, ' ')"),
+            3: guarded(raising, f"{too_long} AND {{2}} IS NOT NULL", failure, filled),
+        }
+    )
+
+
+def _pad(name: str, meaning: Callable[..., Value]) -> Function:
+    return Function(
+        name,
+        f"{name}(text, length [, fill])",
+        fixed(takes(VARCHAR, INT, gives=VARCHAR), takes(VARCHAR, INT, VARCHAR, gives=VARCHAR)),
+        plain(meaning),
+        _pad_template(DUCKDB_ERROR, name),
+        _pad_template(SPARK_ERROR, name),
+        fails=f"invalid_value: {_TOO_LONG}",
+    )
+
+
+def _trim(name: str, side: str, meaning: Callable[..., Value]) -> Function:
+    """The space is named, because engines differ in what else they count as blank."""
+    return Function(
+        name,
+        f"{name}(text)",
+        _takes(VARCHAR),
+        plain(meaning),
+        pattern(name + "({0}, ' ')"),
+        pattern(f"trim({side} ' ' FROM {{0}})"),
+    )
+
+
+STRINGS: Final = (
+    Function(
+        "concat",
+        "a || b",
+        _takes(VARCHAR, VARCHAR),
+        plain(lambda left, right: left + right),
+        infix("||"),
+        infix("||"),
+        infix="||",
+    ),
+    _simple("lower", "lower(text)", _takes(VARCHAR), str.lower),
+    _simple("upper", "upper(text)", _takes(VARCHAR), str.upper),
+    Function(
+        "length",
+        "length(text)",
+        _takes(VARCHAR, gives=INT),
+        plain(len),
+        pattern("CAST(length({0}) AS INTEGER)"),
+        call("length"),
+    ),
+    *SUBSTRINGS,
+    _trim("trim", "BOTH", lambda text: text.strip(" ")),
+    _trim("ltrim", "LEADING", lambda text: text.lstrip(" ")),
+    _trim("rtrim", "TRAILING", lambda text: text.rstrip(" ")),
+    _simple("replace", "replace(text, search, replacement)", _takes(VARCHAR, VARCHAR, VARCHAR), _replace),
+    Function(
+        "position",
+        "position(search IN text)",
+        _takes(VARCHAR, VARCHAR, gives=INT),
+        plain(lambda text, search: text.find(search) + 1),
+        pattern("CAST(strpos({0}, {1}) AS INTEGER)"),
+        call("instr"),
+    ),
+    Function(
+        "starts_with",
+        "starts_with(text, start)",
+        _takes(VARCHAR, VARCHAR, gives=BOOLEAN),
+        plain(str.startswith),
+        call("starts_with"),
+        call("startswith"),
+    ),
+    Function(
+        "reverse",
+        "reverse(text)",
+        _takes(VARCHAR),
+        plain(lambda text: text[::-1]),
+        # DuckDB's own reverse keeps an accent with its letter; the others turn code points around.
+        pattern("array_to_string(list_reverse(string_split({0}, '')), '')"),
+        call("reverse"),
+    ),
+    Function(
+        "repeat",
+        "repeat(text, count)",
+        _takes(VARCHAR, INT),
+        plain(_repeat),
+        _repeat_template(DUCKDB_ERROR),
+        _repeat_template(SPARK_ERROR),
+        fails=f"invalid_value: {_TOO_LONG}",
+    ),
+    _pad("lpad", _lpad),
+    _pad("rpad", _rpad),
+)

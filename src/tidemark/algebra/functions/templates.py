@@ -1,0 +1,70 @@
+"""How rows of the function table are written down: short forms for SQL templates and Python meanings.
+
+Every template gives text that stands by itself, in parentheses or as a call, and expects the same of its arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from tidemark.algebra.expressions import Value
+from tidemark.algebra.functions.table import Meaning, Signature, Template
+from tidemark.algebra.types import DOUBLE
+
+DUCKDB_ERROR: Final = "error"
+SPARK_ERROR: Final = "raise_error"
+
+
+def infix(symbol: str) -> Template:
+    return lambda arguments, _: "(" + f" {symbol} ".join(arguments) + ")"
+
+
+def call(name: str) -> Template:
+    return lambda arguments, _: f"{name}({', '.join(arguments)})"
+
+
+def pattern(text: str) -> Template:
+    """SQL with ``{0}``, ``{1}`` … for the arguments."""
+    return lambda arguments, _: text.format(*arguments)
+
+
+def guard(raising: str, condition: str, failure: str, otherwise: str) -> str:
+    """``otherwise``, except that ``failure`` is raised where the condition holds.
+
+    CASE is the one form whose branches both engines evaluate only when they are taken. A condition that is NULL
+    does not hold, so a guard leaves NULL alone.
+    """
+    return f"(CASE WHEN {condition} THEN {raising}('{failure}') ELSE {otherwise} END)"
+
+
+def guarded(raising: str, condition: str, failure: str, otherwise: str) -> Template:
+    """The same as a template, each part with ``{0}``, ``{1}`` … for the arguments."""
+    return pattern(guard(raising, condition, failure, otherwise))
+
+
+def plain(function: Callable[..., Value]) -> Meaning:
+    """A meaning that does not depend on the types."""
+    return lambda values, _: function(*values)
+
+
+def typed(function: Callable[[Any, Signature], Value]) -> Meaning:
+    """A meaning of one argument that depends on the types."""
+    return lambda values, signature: function(values[0], signature)
+
+
+def by_double(doubles: Template, others: Template) -> Template:
+    """One template if the arguments are doubles, another if they are exact."""
+    return lambda arguments, signature: (doubles if DOUBLE in signature.arguments else others)(
+        arguments, signature
+    )
+
+
+def to_result(text: str) -> Template:
+    """The pattern, cast to the numeric type of the result where an engine would choose another one itself."""
+    return lambda arguments, signature: f"CAST({text.format(*arguments)} AS {signature.result})"
+
+
+def by_count(templates: Mapping[int, Template]) -> Template:
+    """The template that belongs to the number of arguments."""
+    return lambda arguments, signature: templates[len(arguments)](arguments, signature)

@@ -1,0 +1,434 @@
+"""The plan: immutable, typed, validated when it is built; no engine in sight.
+
+A plan denotes a *weighted relation*: rows with a signed multiplicity. A base relation has positive weights, a delta
+has both signs. Filters and projections keep weights, joins multiply them, unions add them; Distinct and Aggregate
+look at the net weight of each row.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from tidemark.algebra.expressions import Column, Expression, Value, columns_of
+from tidemark.algebra.types import BIGINT, BOOLEAN, INTEGER_DIGITS, MAX_PRECISION, Field, Kind, Schema, Type, decimal
+
+
+class State(enum.Enum):
+    """At which point a relation is read, relative to a block of changes."""
+
+    NEW = "new"
+    OLD = "old"
+    DELTA = "Δ"
+    INSERTED = "Δ+"
+    DELETED = "Δ-"
+
+
+class Plan:
+    """The base of all plans."""
+
+    @property
+    def schema(self) -> Schema:
+        raise NotImplementedError  # every node below defines it
+
+    def inputs(self) -> tuple[Plan, ...]:
+        return ()
+
+    def with_inputs(self, inputs: tuple[Plan, ...]) -> Plan:
+        return self
+
+    def column(self, index: int) -> Column:
+        """A reference to one column of this plan's output."""
+        source = self.schema[index]
+        return Column(index, source.name, source.type, source.nullable)
+
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(self.column(index) for index in range(len(self.schema)))
+
+
+@dataclass(frozen=True)
+class Scan(Plan):
+    """A named relation (table, view or network node) at one state of a block of changes."""
+
+    relation: str
+    columns_: Schema
+    state: State = State.NEW
+
+    @property
+    def schema(self) -> Schema:
+        return self.columns_
+
+
+@dataclass(frozen=True)
+class Stored(Plan):
+    """What an engine holds of a relation, at the last committed version. Engines read this leaf and ``Given``."""
+
+    relation: str
+    columns_: Schema
+
+    @property
+    def schema(self) -> Schema:
+        return self.columns_
+
+
+@dataclass(frozen=True)
+class Given(Plan):
+    """A weighted relation handed to the engine together with the plan, under a name."""
+
+    name: str
+    columns_: Schema
+
+    @property
+    def schema(self) -> Schema:
+        return self.columns_
+
+
+@dataclass(frozen=True)
+class Values(Plan):
+    """Rows written into the plan, each of weight one. ``Values((), schema)`` is the empty relation."""
+
+    rows: tuple[tuple[Value, ...], ...]
+    columns_: Schema
+
+    def __post_init__(self) -> None:
+        _require(all(len(row) == len(self.columns_) for row in self.rows), "a row of VALUES has the wrong length")
+
+    @property
+    def schema(self) -> Schema:
+        return self.columns_
+
+
+@dataclass(frozen=True)
+class Filter(Plan):
+    """The rows for which the predicate is true (neither false nor NULL)."""
+
+    input: Plan
+    predicate: Expression
+
+    def __post_init__(self) -> None:
+        _require(self.predicate.type == BOOLEAN, "a filter needs a BOOLEAN predicate")
+        _require_columns(self.predicate, self.input.schema)
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+    def inputs(self) -> tuple[Plan, ...]:
+        return (self.input,)
+
+    def with_inputs(self, inputs: tuple[Plan, ...]) -> Plan:
+        return replace(self, input=inputs[0])
+
+
+@dataclass(frozen=True)
+class Project(Plan):
+    """One row out for each row in; equal rows are kept, with their weights (the bag projection)."""
+
+    input: Plan
+    names: tuple[str, ...] = field(compare=False)
+    expressions: tuple[Expression, ...]
+
+    def __post_init__(self) -> None:
+        _require(len(self.names) == len(self.expressions), "a projection needs one name for each expression")
+        for expression in self.expressions:
+            _require_columns(expression, self.input.schema)
+
+    @cached_property
+    def schema(self) -> Schema:  # type: ignore[override]
+        return Schema(
+            tuple(Field(n, e.type, e.nullable) for n, e in zip(self.names, self.expressions, strict=True))
+        )
+
+    def inputs(self) -> tuple[Plan, ...]:
+        return (self.input,)
+
+    def with_inputs(self, inputs: tuple[Plan, ...]) -> Plan:
+        return replace(self, input=inputs[0])
+
+
+@dataclass(frozen=True)
+class Join(Plan):
+    """Inner join: every pair of rows for which the predicate is true, with the product of their weights.
+
+    The predicate reads the columns of the left side first, then those of the right. A product has the predicate TRUE.
+    """
+
+    left: Plan
+    right: Plan
+    predicate: Expression
+
+    def __post_init__(self) -> None:
+        _require(self.predicate.type == BOOLEAN, "a join needs a BOOLEAN predicate")
+        _require_columns(self.predicate, self.schema)
+
+    @cached_property
+    def schema(self) -> Schema:  # type: ignore[override]
+        return self.left.schema + self.right.schema
+
+    def inputs(self) -> tuple[Plan, ...]:
+        return (self.left, self.right)
+
+    def with_inputs(self, inputs: tuple[Plan, ...]) -> Plan:
+        return replace(self, left=inputs[0], right=inputs[1])
+
+
+@dataclass(frozen=True)
+class Touched(Plan):
+    """The rows of ``input`` whose ``keys`` columns occur in ``touched``, NULL matching NULL; weights of ``input``.
+
+    This is the restriction to touched keys: ``touched`` has one column for each key. Entries of ``touched`` that
+    cancel may still count, since restricting to too many keys is only wasteful, never wrong.
+    """
+
+    input: Plan
+    touched: Plan
+    keys: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        _require(len(self.keys) == len(self.touched.schema), "touched keys do not fit the input's keys")
+        for key, wanted in zip(self.keys, self.touched.schema.types, strict=True):
+            _require(self.input.schema[key].type == wanted, "a touched key has another type")
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+    def inputs(self) -> tuple[Plan, ...]:
+        return (self.input, self.touched)
+
+    def with_inputs(self, inputs: tuple[Plan, ...]) -> Plan:
+        return replace(self, input=inputs[0], touched=inputs[1])
+
+
+@dataclass(frozen=True)
+class Union(Plan):
+    """UNION ALL: weights add up. Names come from the first part."""
+
+    parts: tuple[Plan, ...]
+
+    def __post_init__(self) -> None:
+        _require(len(self.parts) > 0, "a union needs at least one part")
+        for part in self.parts[1:]:
+            _require(part.schema.types == self.parts[0].schema.types, "the parts of a union have different types")
+
+    @cached_property
+    def schema(self) -> Schema:  # type: ignore[override]
+        columns = zip(*(part.schema.fields for part in self.parts), strict=True)
+        return Schema(tuple(Field(c[0].name, c[0].type, any(f.nullable for f in c)) for c in columns))
+
+    def inputs(self) -> tuple[Plan, ...]:
+        return self.parts
+
+    def with_inputs(self, inputs: tuple[Plan, ...]) -> Plan:
+        return replace(self, parts=inputs)
+
+
+@dataclass(frozen=True)
+class Negate(Plan):
+    """The same rows with the opposite weights."""
+
+    input: Plan
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+    def inputs(self) -> tuple[Plan, ...]:
+        return (self.input,)
+
+    def with_inputs(self, inputs: tuple[Plan, ...]) -> Plan:
+        return replace(self, input=inputs[0])
+
+
+@dataclass(frozen=True)
+class Distinct(Plan):
+    """Each row of positive net weight once."""
+
+    input: Plan
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+    def inputs(self) -> tuple[Plan, ...]:
+        return (self.input,)
+
+    def with_inputs(self, inputs: tuple[Plan, ...]) -> Plan:
+        return replace(self, input=inputs[0])
+
+
+class AggregateFunction(enum.Enum):
+    COUNT_ROWS = "count(*)"
+    COUNT = "count"
+    SUM = "sum"
+
+
+@dataclass(frozen=True)
+class AggregateCall:
+    """One aggregate over a group. COUNT(*) has no argument; SUM of no rows that are not NULL is NULL."""
+
+    function: AggregateFunction
+    argument: Expression | None = None
+
+    def __post_init__(self) -> None:
+        _require((self.argument is None) == (self.function is AggregateFunction.COUNT_ROWS), "wrong arguments")
+        if self.function is AggregateFunction.SUM and self.argument is not None:
+            _require(self.argument.type.is_exact, "SUM needs an exact type")
+
+    @property
+    def type(self) -> Type:
+        if self.function is not AggregateFunction.SUM or self.argument is None:
+            return BIGINT
+        return sum_type(self.argument.type)
+
+    @property
+    def nullable(self) -> bool:
+        return self.function is AggregateFunction.SUM
+
+
+def sum_type(argument: Type) -> Type:
+    """The type that holds the running sum of a column without a partial sum overflowing.
+
+    SMALLINT and INT add up in BIGINT; BIGINT adds up in DECIMAL(38,0) and is cast to BIGINT where the user sees it,
+    so that only the sum itself, never the order of addition, can overflow.
+    """
+    if argument.kind in INTEGER_DIGITS:
+        return BIGINT if argument.kind is not Kind.BIGINT else decimal(MAX_PRECISION, 0)
+    return decimal(MAX_PRECISION, argument.scale)
+
+
+@dataclass(frozen=True)
+class Aggregate(Plan):
+    """One row for each group of equal keys (NULL equals NULL) whose net weight is positive.
+
+    Without keys there is one group, which always gives a row. The input may be signed: counts and sums are then
+    those of the net bag, and with ``signed`` a group is kept while any of its entries remain, even if the weights
+    add up to zero or less (the partial sums of a delta).
+    """
+
+    input: Plan
+    names: tuple[str, ...] = field(compare=False)
+    keys: tuple[Expression, ...]
+    aggregates: tuple[AggregateCall, ...]
+    signed: bool = False
+
+    def __post_init__(self) -> None:
+        _require(len(self.names) == len(self.keys) + len(self.aggregates), "an aggregate needs one name per column")
+        for expression in self.keys + tuple(a.argument for a in self.aggregates if a.argument is not None):
+            _require_columns(expression, self.input.schema)
+
+    @cached_property
+    def schema(self) -> Schema:  # type: ignore[override]
+        parts: tuple[Expression | AggregateCall, ...] = self.keys + self.aggregates
+        return Schema(tuple(Field(n, p.type, p.nullable) for n, p in zip(self.names, parts, strict=True)))
+
+    def inputs(self) -> tuple[Plan, ...]:
+        return (self.input,)
+
+    def with_inputs(self, inputs: tuple[Plan, ...]) -> Plan:
+        return replace(self, input=inputs[0])
+
+
+@dataclass(frozen=True)
+class SortKey:
+    expression: Expression
+    descending: bool = False
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True)
+class Sort(Plan):
+    """ORDER BY, OFFSET and LIMIT: the last step of a query that somebody reads, never part of a view.
+
+    ``visible`` is how many of the input's columns the reader sees; those after it serve the order only.
+    """
+
+    input: Plan
+    keys: tuple[SortKey, ...]
+    limit: int | None = None
+    offset: int = 0
+    visible: int | None = None
+
+    def __post_init__(self) -> None:
+        for key in self.keys:
+            _require_columns(key.expression, self.input.schema)
+
+    @property
+    def schema(self) -> Schema:
+        return Schema(self.input.schema.fields[: self.visible])
+
+    def inputs(self) -> tuple[Plan, ...]:
+        return (self.input,)
+
+    def with_inputs(self, inputs: tuple[Plan, ...]) -> Plan:
+        return replace(self, input=inputs[0])
+
+
+def empty(schema: Schema) -> Values:
+    """The relation without rows."""
+    return Values((), schema)
+
+
+def is_empty(plan: Plan) -> bool:
+    return isinstance(plan, Values) and not plan.rows
+
+
+def union(parts: tuple[Plan, ...], schema: Schema) -> Plan:
+    """The union of the parts that are not empty, flattened; the part itself if there is one."""
+    flat: list[Plan] = []
+    for part in parts:
+        if is_empty(part):
+            continue
+        flat.extend(part.parts if isinstance(part, Union) else (part,))
+    if not flat:
+        return empty(schema)
+    return flat[0] if len(flat) == 1 else Union(tuple(flat))
+
+
+def walk(plan: Plan) -> Iterator[Plan]:
+    """The plan and every plan in it, from the top down, left to right."""
+    yield plan
+    for child in plan.inputs():
+        yield from walk(child)
+
+
+def transform(plan: Plan, change: Callable[[Plan], Plan | None]) -> Plan:
+    """Replace, from the top down, each part for which ``change`` gives something."""
+    changed = change(plan)
+    if changed is not None:
+        return changed
+    children = plan.inputs()
+    if not children:
+        return plan
+    return plan.with_inputs(tuple(transform(child, change) for child in children))
+
+
+def relations_of(plan: Plan) -> frozenset[str]:
+    """The names of the relations that the plan reads."""
+    return frozenset(p.relation for p in walk(plan) if isinstance(p, Scan | Stored))
+
+
+def expressions_of(plan: Plan) -> tuple[Expression, ...]:
+    """The expressions that stand directly in this node."""
+    match plan:
+        case Filter(predicate=predicate) | Join(predicate=predicate):
+            return (predicate,)
+        case Project(expressions=expressions):
+            return expressions
+        case Aggregate(keys=keys, aggregates=aggregates):
+            return keys + tuple(a.argument for a in aggregates if a.argument is not None)
+        case Sort(keys=sort_keys):
+            return tuple(key.expression for key in sort_keys)
+    return ()
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ValueError(message)
+
+
+def _require_columns(expression: Expression, schema: Schema) -> None:
+    highest = max(columns_of(expression), default=-1)
+    _require(highest < len(schema), f"column {highest} does not exist in ({schema})")

@@ -1,0 +1,161 @@
+"""Plans and expressions as readable text, for EXPLAIN, errors and tests."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from tidemark.algebra.expressions import Call, Case, Cast, Column, Expression, Literal, Value
+from tidemark.algebra.functions import FUNCTIONS
+from tidemark.algebra.plans import (
+    Aggregate,
+    AggregateCall,
+    Distinct,
+    Filter,
+    Given,
+    Join,
+    Negate,
+    Plan,
+    Project,
+    Scan,
+    Sort,
+    State,
+    Stored,
+    Touched,
+    Union,
+    Values,
+)
+
+
+def show_value(value: Value) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case str():
+            return "'" + value.replace("'", "''") + "'"
+        case dt.datetime():
+            return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
+        case dt.date():
+            return f"DATE '{value.isoformat()}'"
+    return str(value)
+
+
+def show_expression(expression: Expression) -> str:
+    """One line of text, close to the SQL that a person would write."""
+    match expression:
+        case Column(name=name):
+            return name
+        case Literal(value=value):
+            return show_value(value)
+        case Cast(argument=argument, type=target):
+            return f"CAST({show_expression(argument)} AS {target})"
+        case Case(branches=branches, default=default):
+            whens = " ".join(f"WHEN {show_expression(c)} THEN {show_expression(v)}" for c, v in branches)
+            return f"CASE {whens} ELSE {show_expression(default)} END"
+        case Call(function=name, arguments=arguments):
+            texts = [show_expression(argument) for argument in arguments]
+            infix = FUNCTIONS[name].infix
+            if infix is not None and len(texts) == 2:
+                return f"({texts[0]} {infix} {texts[1]})"
+            return f"{name}({', '.join(texts)})"
+    raise TypeError(f"not an expression: {expression!r}")
+
+
+def show_aggregate(call: AggregateCall) -> str:
+    if call.argument is None:
+        return call.function.value
+    return f"{call.function.value}({show_expression(call.argument)})"
+
+
+def show_plan(plan: Plan) -> str:
+    """The plan as a tree, one node per line, inputs indented below.
+
+    >>> from tidemark.algebra.types import INT, Field, Schema
+    >>> print(show_plan(Distinct(Scan("t", Schema((Field("a", INT),))))))
+    Distinct
+    └─ t
+    """
+    return "\n".join(_lines(plan))
+
+
+def _lines(plan: Plan) -> list[str]:
+    lines = [show_node(plan)]
+    children = plan.inputs()
+    for position, child in enumerate(children):
+        last = position == len(children) - 1
+        first, *rest = _lines(child)
+        lines.append(("└─ " if last else "├─ ") + first)
+        lines.extend(("   " if last else "│  ") + line for line in rest)
+    return lines
+
+
+def show_node(plan: Plan) -> str:
+    """One node without its inputs."""
+    match plan:
+        case Scan(relation=relation, state=state):
+            return {State.NEW: relation, State.OLD: f"{relation}_old"}.get(state, f"{state.value}{relation}")
+        case Stored(relation=relation):
+            return f"stored {relation}"
+        case Given(name=name):
+            return f"given {name}"
+        case Values(rows=rows):
+            return f"Values [{', '.join('(' + ', '.join(map(show_value, row)) + ')' for row in rows)}]"
+        case Filter(predicate=predicate):
+            return f"Filter {show_expression(predicate)}"
+        case Project(names=names, expressions=expressions):
+            shown = (_named(n, show_expression(e)) for n, e in zip(names, expressions, strict=True))
+            return f"Project {', '.join(shown)}"
+        case Join(predicate=predicate):
+            return f"Join {show_expression(predicate)}"
+        case Touched(keys=keys):
+            return f"Touched by ({', '.join(plan.schema[key].name for key in keys)})"
+        case Aggregate(names=names, keys=keys, aggregates=aggregates):
+            texts = [show_expression(key) for key in keys]
+            calls = [_named(n, show_aggregate(a)) for n, a in zip(names[len(keys) :], aggregates, strict=True)]
+            return f"Aggregate by ({', '.join(texts)}): {', '.join(calls) or 'nothing'}"
+        case Sort(keys=sort_keys, limit=limit, offset=offset):
+            shown = (show_expression(k.expression) + (" DESC" if k.descending else "") for k in sort_keys)
+            tail = (f" limit {limit}" if limit is not None else "") + (f" offset {offset}" if offset else "")
+            return f"Sort {', '.join(shown)}{tail}"
+        case Union() | Negate() | Distinct():
+            return type(plan).__name__
+    raise TypeError(f"not a plan: {plan!r}")
+
+
+def _named(name: str, text: str) -> str:
+    return name if name == text else f"{text} AS {name}"
+
+
+def show_algebra(plan: Plan) -> str:
+    """The plan on one line in the notation of the papers, for partial differentials.
+
+    >>> from tidemark.algebra.expressions import TRUE
+    >>> from tidemark.algebra.types import INT, Field, Schema
+    >>> q, r = (Scan(name, Schema((Field("a", INT),)), state) for name, state in [("q", State.OLD), ("r", State.DELTA)])
+    >>> show_algebra(Join(q, r, TRUE))
+    '(q_old × Δr)'
+    """
+    match plan:
+        case Filter(input=source, predicate=predicate):
+            return f"σ[{show_expression(predicate)}] {show_algebra(source)}"
+        case Project(input=source, names=names, expressions=expressions):
+            shown = (_named(n, show_expression(e)) for n, e in zip(names, expressions, strict=True))
+            return f"π[{', '.join(shown)}] {show_algebra(source)}"
+        case Join(left=left, right=right, predicate=predicate):
+            condition = show_expression(predicate)
+            sign = "×" if condition == "TRUE" else f"⋈[{condition}]"
+            return f"({show_algebra(left)} {sign} {show_algebra(right)})"
+        case Touched(input=source, touched=touched):
+            return f"({show_algebra(source)} ⋉ {show_algebra(touched)})"
+        case Union(parts=parts):
+            return "(" + " ⊎ ".join(show_algebra(part) for part in parts) + ")"
+        case Negate(input=source):
+            return f"−{show_algebra(source)}"
+        case Distinct(input=source):
+            return f"δ {show_algebra(source)}"
+        case Aggregate(input=source, keys=keys, aggregates=aggregates):
+            inner = [show_expression(key) for key in keys] + [show_aggregate(call) for call in aggregates]
+            return f"γ[{', '.join(inner)}] {show_algebra(source)}"
+        case _:
+            return show_node(plan)

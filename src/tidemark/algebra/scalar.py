@@ -1,0 +1,51 @@
+"""The value of an expression for one row, by the Python meanings of the function table."""
+
+from __future__ import annotations
+
+from tidemark.algebra.expressions import Call, Case, Cast, Column, Expression, Literal, Value
+from tidemark.algebra.functions import FUNCTIONS, Signature, cast_value
+
+Row = tuple[Value, ...]
+
+
+def value_of(expression: Expression, row: Row) -> Value:
+    match expression:
+        case Column(index=index):
+            return row[index]
+        case Literal(value=value):
+            return value
+        case Cast(argument=argument, type=target):
+            value = value_of(argument, row)
+            return None if value is None else cast_value(value, argument.type, target)
+        case Case(branches=branches, default=default):
+            for condition, result in branches:
+                if value_of(condition, row) is True:
+                    return value_of(result, row)
+            return value_of(default, row)
+        case Call():
+            return _value_of_call(expression, row)
+    raise TypeError(f"not an expression: {expression!r}")
+
+
+def _value_of_call(call: Call, row: Row) -> Value:
+    if call.function == "coalesce":
+        return next((v for v in (value_of(a, row) for a in call.arguments) if v is not None), None)
+    if call.function in ("and", "or"):
+        return _connective(call, row, decisive=call.function == "or")
+    function = FUNCTIONS[call.function]
+    values = tuple(value_of(argument, row) for argument in call.arguments)
+    if function.strict and any(value is None for value in values):
+        return None
+    signature = Signature(tuple(argument.type for argument in call.arguments), call.type)
+    return function.meaning(values, signature)
+
+
+def _connective(call: Call, row: Row, *, decisive: bool) -> Value:
+    """AND and OR from left to right: the first decisive value ends the evaluation."""
+    unknown = False
+    for argument in call.arguments:
+        value = value_of(argument, row)
+        if value is decisive:
+            return decisive
+        unknown = unknown or value is None
+    return None if unknown else not decisive

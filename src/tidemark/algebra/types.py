@@ -1,0 +1,201 @@
+"""The types of columns and expressions, and the fields and schemas made of them."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import pyarrow as pa
+
+WEIGHT: Final = "_weight"
+VERSION: Final = "_version"
+RESERVED: Final = frozenset({WEIGHT, VERSION})
+MAX_PRECISION: Final = 38
+
+
+class Kind(enum.Enum):
+    """The families of types. ``NULL`` is the type of a bare NULL, before it takes the type of its context."""
+
+    NULL = "NULL"
+    BOOLEAN = "BOOLEAN"
+    SMALLINT = "SMALLINT"
+    INT = "INT"
+    BIGINT = "BIGINT"
+    DECIMAL = "DECIMAL"
+    DOUBLE = "DOUBLE"
+    VARCHAR = "VARCHAR"
+    DATE = "DATE"
+    TIMESTAMP = "TIMESTAMP"
+
+
+INTEGER_DIGITS: Final = {Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 19}
+INTEGER_BITS: Final = {Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64}
+
+_ARROW: Final = {
+    Kind.NULL: pa.null(),
+    Kind.BOOLEAN: pa.bool_(),
+    Kind.SMALLINT: pa.int16(),
+    Kind.INT: pa.int32(),
+    Kind.BIGINT: pa.int64(),
+    Kind.DOUBLE: pa.float64(),
+    Kind.VARCHAR: pa.string(),
+    Kind.DATE: pa.date32(),
+    Kind.TIMESTAMP: pa.timestamp("us"),
+}
+
+
+@dataclass(frozen=True)
+class Type:
+    """An SQL type. ``precision`` and ``scale`` belong to DECIMAL alone.
+
+    >>> print(decimal(12, 2), INT, decimal(12, 2).arrow)
+    DECIMAL(12,2) INT decimal128(12, 2)
+    """
+
+    kind: Kind
+    precision: int = 0
+    scale: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind is Kind.DECIMAL:
+            if not (1 <= self.precision <= MAX_PRECISION and 0 <= self.scale <= self.precision):
+                raise ValueError(f"no such type: DECIMAL({self.precision},{self.scale})")
+        elif self.precision or self.scale:
+            raise ValueError(f"{self.kind.value} takes no precision")
+
+    def __str__(self) -> str:
+        if self.kind is Kind.DECIMAL:
+            return f"DECIMAL({self.precision},{self.scale})"
+        return self.kind.value
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in INTEGER_DIGITS
+
+    @property
+    def is_exact(self) -> bool:
+        return self.is_integer or self.kind is Kind.DECIMAL
+
+    @property
+    def is_numeric(self) -> bool:
+        return self.is_exact or self.kind is Kind.DOUBLE
+
+    @property
+    def is_temporal(self) -> bool:
+        return self.kind in (Kind.DATE, Kind.TIMESTAMP)
+
+    @property
+    def arrow(self) -> pa.DataType:
+        if self.kind is Kind.DECIMAL:
+            return pa.decimal128(self.precision, self.scale)
+        return _ARROW[self.kind]
+
+    def as_decimal(self) -> Type:
+        """The smallest DECIMAL that holds every value of this exact type."""
+        if self.kind is Kind.DECIMAL:
+            return self
+        return decimal(INTEGER_DIGITS[self.kind], 0)
+
+
+NULL: Final = Type(Kind.NULL)
+BOOLEAN: Final = Type(Kind.BOOLEAN)
+SMALLINT: Final = Type(Kind.SMALLINT)
+INT: Final = Type(Kind.INT)
+BIGINT: Final = Type(Kind.BIGINT)
+DOUBLE: Final = Type(Kind.DOUBLE)
+VARCHAR: Final = Type(Kind.VARCHAR)
+DATE: Final = Type(Kind.DATE)
+TIMESTAMP: Final = Type(Kind.TIMESTAMP)
+
+
+def decimal(precision: int, scale: int) -> Type:
+    return Type(Kind.DECIMAL, precision, scale)
+
+
+def common_type(left: Type, right: Type) -> Type | None:
+    """The type that both sides are brought to, or None if there is none.
+
+    Integers widen to the larger integer, exact numbers to a DECIMAL that holds both, and exact with
+    approximate gives DOUBLE. DATE with TIMESTAMP gives TIMESTAMP. NULL takes the other side's type.
+
+    >>> print(common_type(INT, decimal(4, 2)), common_type(INT, VARCHAR))
+    DECIMAL(12,2) None
+    """
+    if left == right or right.kind is Kind.NULL:
+        return left
+    if left.kind is Kind.NULL:
+        return right
+    if left.is_integer and right.is_integer:
+        return max(left, right, key=lambda t: INTEGER_DIGITS[t.kind])
+    if left.is_exact and right.is_exact:
+        a, b = left.as_decimal(), right.as_decimal()
+        scale = max(a.scale, b.scale)
+        whole = max(a.precision - a.scale, b.precision - b.scale)
+        return decimal(min(MAX_PRECISION, whole + scale), scale)
+    if left.is_numeric and right.is_numeric:
+        return DOUBLE
+    if left.is_temporal and right.is_temporal:
+        return TIMESTAMP
+    return None
+
+
+@dataclass(frozen=True)
+class Field:
+    """A named, typed column of a schema."""
+
+    name: str
+    type: Type
+    nullable: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.type}" + ("" if self.nullable else " NOT NULL")
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns of a relation, in order. Plans refer to columns by position; names are for people.
+
+    >>> print(Schema((Field("a", INT, nullable=False), Field("b", VARCHAR))))
+    a INT NOT NULL, b VARCHAR
+    """
+
+    fields: tuple[Field, ...]
+
+    def __str__(self) -> str:
+        return ", ".join(str(field) for field in self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def __getitem__(self, index: int) -> Field:
+        return self.fields[index]
+
+    def __iter__(self) -> Iterator[Field]:
+        return iter(self.fields)
+
+    def __add__(self, other: Schema) -> Schema:
+        return Schema(self.fields + other.fields)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(field.name for field in self.fields)
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        return tuple(field.type for field in self.fields)
+
+    def position(self, name: str) -> int:
+        return self.names.index(name)
+
+    @cached_property
+    def arrow(self) -> pa.Schema:
+        """The Arrow schema of the rows. Every column is nullable there: constraints are checked, not typed."""
+        return pa.schema([pa.field(field.name, field.type.arrow) for field in self.fields])
+
+    @cached_property
+    def weighted(self) -> pa.Schema:
+        """The Arrow schema of the rows with their weight."""
+        return self.arrow.append(pa.field(WEIGHT, pa.int64()))

@@ -1,0 +1,142 @@
+"""IncrGroup: grouping with COUNT and SUM, in two forms.
+
+Without stored counts, only touched groups are evaluated again, old against new:
+
+    Δ γ(E) = γ(E_new ⋉ K) − γ(E_old ⋉ K),   K = π[keys](ΔE)
+
+With stored counts (a *state* S that the network keeps for γ), the input is not read at all:
+
+    P   = γ±(ΔE)                            the signed partial counts and sums of the change
+    Δ S = merge((S_old ⋉ K) ⊎ P) − (S_old ⋉ K)
+
+where merge adds counts and sums group by group and drops groups whose row count reached zero. COUNT and SUM of exact
+types are groups under addition, which is why this is exact; a sum is NULL when its count of values is zero, so that
+count is kept beside it.
+"""
+
+from __future__ import annotations
+
+from tidemark.algebra.expressions import Call, Case, Cast, Column, Expression, Literal
+from tidemark.algebra.plans import (
+    Aggregate,
+    AggregateCall,
+    AggregateFunction,
+    Filter,
+    Negate,
+    Plan,
+    Project,
+    Touched,
+    union,
+)
+from tidemark.algebra.types import BIGINT, BOOLEAN
+from tidemark.calculus.states import new, old
+
+ROWS = "_rows"
+
+
+def incremental_group(plan: Aggregate, delta: Plan) -> Plan:
+    """The law without stored counts."""
+    prepared = with_column_keys(plan)
+    if not plan.keys:
+        return union((new(plan), Negate(old(plan))), plan.schema)
+    delta_input = prepared.input.with_inputs((delta,))
+    positions = tuple(range(len(plan.keys)))
+    touched = Project(delta_input, prepared.input.schema.names[: len(positions)], _columns(delta_input, positions))
+    before = prepared.with_inputs((Touched(old(prepared.input), touched, positions),))
+    after = prepared.with_inputs((Touched(new(prepared.input), touched, positions),))
+    return union((after, Negate(before)), plan.schema)
+
+
+def with_column_keys(plan: Aggregate) -> Aggregate:
+    """The same aggregate over a projection that computes keys and arguments first: its keys are columns 0, 1, …."""
+    arguments = tuple(call.argument for call in plan.aggregates if call.argument is not None)
+    names = tuple(f"k{i}" for i in range(len(plan.keys))) + tuple(f"a{i}" for i in range(len(arguments)))
+    source = Project(plan.input, names, plan.keys + arguments)
+    position = len(plan.keys)
+    calls: list[AggregateCall] = []
+    for call in plan.aggregates:
+        if call.argument is None:
+            calls.append(call)
+            continue
+        calls.append(AggregateCall(call.function, source.column(position)))
+        position += 1
+    keys = _columns(source, tuple(range(len(plan.keys))))
+    return Aggregate(source, plan.names, keys, tuple(calls), plan.signed)
+
+
+def state_of(plan: Aggregate) -> Aggregate:
+    """The aggregate that the network stores for γ: its keys, the count of rows, and for each COUNT(x) the count of
+    values, for each SUM(x) the sum and the count of values. Names are canonical, so equal groupings share a state."""
+    calls: list[AggregateCall] = [AggregateCall(AggregateFunction.COUNT_ROWS)]
+    names = [f"k{i}" for i in range(len(plan.keys))] + [ROWS]
+    for call in plan.aggregates:
+        for needed in _kept(call):
+            if needed not in calls:
+                names.append(("s" if needed.function is AggregateFunction.SUM else "n") + str(len(calls)))
+                calls.append(needed)
+    return Aggregate(plan.input, tuple(names), plan.keys, tuple(calls))
+
+
+def visible(plan: Aggregate, state: Aggregate, source: Plan) -> Project:
+    """γ itself, as a projection of its stored state."""
+    offset = len(plan.keys)
+    wanted = tuple(range(offset)) + tuple(offset + state.aggregates.index(call) for call in plan.aggregates)
+    return Project(source, plan.names, _columns(source, wanted))
+
+
+def partial_sums(state: Aggregate, delta: Plan) -> Aggregate:
+    """P = γ±(ΔE): what the change adds to counts and sums, one row for each touched group."""
+    return Aggregate(delta, state.names, state.keys, state.aggregates, signed=True)
+
+
+def merged_delta(state: Aggregate, stored: Plan, partial: Plan) -> Plan:
+    """Δ S from the stored state before the block and the partial sums of the change."""
+    keys = tuple(range(len(state.keys)))
+    before = stored
+    if keys:
+        touched = Project(partial, partial.schema.names[: len(keys)], _columns(partial, keys))
+        before = Touched(stored, touched, keys)
+    both = union((before, partial), state.schema)
+    sums = tuple(
+        AggregateCall(AggregateFunction.SUM, both.column(index)) for index in range(len(keys), len(state.schema))
+    )
+    total = Aggregate(both, state.names, _columns(both, keys), sums, signed=True)
+    after: Plan = Project(total, state.names, _normal_form(state, total))
+    if keys:
+        rows = after.column(len(keys))
+        after = Filter(after, Call("gt", (rows, Literal(0, BIGINT)), BOOLEAN, rows.nullable))
+    return union((after, Negate(before)), state.schema)
+
+
+def _normal_form(state: Aggregate, total: Plan) -> tuple[Expression, ...]:
+    """Totals cast back to the state's types; a sum without values is NULL, as SQL has it."""
+    offset = len(state.keys)
+    result: list[Expression] = list(_columns(total, tuple(range(offset))))
+    for position, call in enumerate(state.aggregates):
+        value = _as(total.column(offset + position), state.schema[offset + position].type)
+        if call.function is not AggregateFunction.SUM:
+            result.append(Call("coalesce", (value, Literal(0, BIGINT)), BIGINT, nullable=False))
+            continue
+        values = total.column(offset + state.aggregates.index(_count_of(call)))
+        nothing = Call("eq", (values, Cast(Literal(0, BIGINT), values.type)), BOOLEAN, values.nullable)
+        result.append(Case(((nothing, Literal(None, value.type)),), value, value.type))
+    return tuple(result)
+
+
+def _kept(call: AggregateCall) -> tuple[AggregateCall, ...]:
+    return (call, _count_of(call)) if call.function is AggregateFunction.SUM else (call,)
+
+
+def _count_of(call: AggregateCall) -> AggregateCall:
+    """The count of the values that a SUM adds up; the count of rows if none of them can be NULL."""
+    if call.argument is None or not call.argument.nullable:
+        return AggregateCall(AggregateFunction.COUNT_ROWS)
+    return AggregateCall(AggregateFunction.COUNT, call.argument)
+
+
+def _as(expression: Expression, target: object) -> Expression:
+    return expression if expression.type == target else Cast(expression, target)  # type: ignore[arg-type]
+
+
+def _columns(plan: Plan, positions: tuple[int, ...]) -> tuple[Column, ...]:
+    return tuple(plan.column(position) for position in positions)

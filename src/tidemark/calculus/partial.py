@@ -1,0 +1,67 @@
+"""Partial differentials (AMOS 1.5.3): how one influent's change of one sign reaches the affected relation.
+
+A linear plan (select, project, join, union) changes by the sum of one term for each *occurrence* of a changed
+relation: the occurrence is replaced by its delta, occurrences to its left are read in the old state, those to its
+right in the new. Summed over the signs and over the occurrences this is the telescoped form of ``join.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tidemark.algebra.plans import (
+    Aggregate,
+    Distinct,
+    Negate,
+    Plan,
+    Scan,
+    State,
+    Union,
+    walk,
+)
+
+
+@dataclass(frozen=True)
+class Partial:
+    """ΔP/Δ+Q or ΔP/Δ−Q, for one occurrence of the influent Q."""
+
+    influent: str
+    occurrence: int
+    state: State
+    plan: Plan
+
+
+def is_linear(plan: Plan) -> bool:
+    """Whether the plan distributes over sums of weights."""
+    return not any(isinstance(part, Distinct | Aggregate) for part in walk(plan))
+
+
+def partial_differentials(plan: Plan, signs: tuple[State, ...] = (State.INSERTED, State.DELETED)) -> tuple[Partial, ...]:
+    """All partial differentials of a linear plan, by occurrence from left to right, then by sign."""
+    if not is_linear(plan):
+        raise ValueError("partial differentials belong to linear plans: cut the plan at its groupings first")
+    occurrences = [part for part in walk(plan) if isinstance(part, Scan)]
+    return tuple(
+        Partial(scan.relation, number, sign, _term(plan, number, sign, [0]))
+        for number, scan in enumerate(occurrences)
+        for sign in signs
+    )
+
+
+def _term(plan: Plan, number: int, sign: State, seen: list[int]) -> Plan:
+    """The plan with occurrence ``number`` read as a delta; ``seen`` counts the occurrences passed so far."""
+    if isinstance(plan, Scan):
+        position = seen[0]
+        seen[0] += 1
+        if position == number:
+            return replace(plan, state=sign)
+        return replace(plan, state=State.OLD if position < number else State.NEW)
+    if isinstance(plan, Union):
+        for part in plan.parts:
+            size = sum(isinstance(p, Scan) for p in walk(part))
+            if seen[0] <= number < seen[0] + size:
+                return _term(part, number, sign, seen)
+            seen[0] += size
+        raise ValueError("the occurrence is not in this union")
+    children = tuple(_term(child, number, sign, seen) for child in plan.inputs())
+    return replace(plan, input=children[0]) if isinstance(plan, Negate) else plan.with_inputs(children)

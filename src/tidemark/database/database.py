@@ -1,0 +1,268 @@
+"""The database as users hold it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable
+from types import TracebackType
+
+import pyarrow as pa
+
+from tidemark.algebra.plans import Given, Negate, Stored, union
+from tidemark.algebra.types import VERSION
+from tidemark.calculus.as_of import Block, resolve
+from tidemark.database.explain import explain
+from tidemark.database.reading import first_principle
+from tidemark.database.rows import Rows
+from tidemark.database.store import Store
+from tidemark.database.subscription import Subscription
+from tidemark.database.transaction import Transaction
+from tidemark.engines.base import Engine
+from tidemark.errors import TidemarkError
+from tidemark.log import deltas as delta_tables
+from tidemark.sql import statements as st
+from tidemark.sql.catalog import Relation, View
+from tidemark.sql.text import Source, dialect_named, fold
+
+TRACE = pa.schema(
+    [
+        ("node", pa.string()),
+        ("strategy", pa.string()),
+        ("reason", pa.string()),
+        ("rows_in", pa.int64()),
+        ("rows_out", pa.int64()),
+        ("rows_read", pa.int64()),
+        ("milliseconds", pa.float64()),
+    ]
+)
+
+
+class Database:
+    """A connection to a database. Made by ``tidemark.connect``; a context manager."""
+
+    def __init__(
+        self, engine: Engine, dialect: str = "postgres", clock: Callable[[], dt.datetime] | None = None
+    ) -> None:
+        dialect_named(dialect)
+        self._store = Store(engine, clock)
+        self._dialect = dialect
+        self._transaction: Transaction | None = None
+
+    # Statements
+
+    def execute(self, sql: str) -> pa.Table | None:
+        """Run one statement or a script; the last result, or None.
+
+        Each statement is its own transaction, unless BEGIN opened one. Syntax errors are found before anything runs.
+        """
+        result: pa.Table | None = None
+        with self._store.lock:
+            self._store.must_be_open()
+            for statement, source in self._parsed(sql):
+                result = self._run(statement, source)
+        return result
+
+    def query(self, sql: str) -> pa.Table:
+        """The rows of a query at the current version (with the changes of a transaction that BEGIN opened)."""
+        with self._store.lock:
+            self._store.must_be_open()
+            if self._transaction is not None:
+                return self._transaction.query(sql)
+            return self._begin(lambda: None).query(sql)
+
+    def transaction(self) -> Transaction:
+        """A transaction, to be used in a ``with`` block: it commits at the end, or rolls back on an exception."""
+        with self._store.lock:
+            self._store.must_be_open()
+            if self._transaction is not None:
+                raise TidemarkError("transaction", "a transaction is open already", hint="end it first")
+            self._transaction = self._begin(self._forget)
+            return self._transaction
+
+    def _parsed(self, sql: str) -> list[tuple[st.Statement, Source]]:
+        try:
+            return st.parse_script(Source(sql, self._dialect))
+        except TidemarkError as error:
+            if self._transaction is not None and self._transaction.failure is None:
+                self._transaction.failure = error
+            raise
+
+    def _begin(self, ended: Callable[[], None]) -> Transaction:
+        return Transaction(self._store, self._dialect, ended)
+
+    def _forget(self) -> None:
+        self._transaction = None
+
+    def _run(self, statement: st.Statement, source: Source) -> pa.Table | None:
+        match statement:
+            case st.Begin():
+                self.transaction()
+                return None
+            case st.Commit() | st.Rollback():
+                if self._transaction is None:
+                    raise TidemarkError("transaction", "no transaction is open", hint="BEGIN opens one")
+                if isinstance(statement, st.Commit):
+                    self._transaction.commit()
+                else:
+                    self._transaction.rollback()
+                return None
+            case st.Explain(name=name):
+                return pa.table({"explain": self.explain(name).splitlines()})
+            case st.Audit(name=name):
+                return self.audit(name)
+            case st.Show(what=what):
+                return self._show(what)
+        if self._transaction is not None:
+            return self._transaction.guarded_run(statement, source)
+        with self._begin(lambda: None) as transaction:
+            return transaction.guarded_run(statement, source)
+
+    def _show(self, what: str) -> pa.Table:
+        store = self._store
+        if what == "tables":
+            names = [table.name for table in store.catalog.tables]
+            return pa.table(
+                {
+                    "name": pa.array(names, pa.string()),
+                    "columns": pa.array([str(store.catalog.relations[n].schema) for n in names], pa.string()),
+                    "rows": pa.array([store.engine.rows(n) for n in names], pa.int64()),
+                }
+            )
+        views = store.catalog.views
+        return pa.table(
+            {
+                "name": pa.array([view.name for view in views], pa.string()),
+                "materialized": pa.array([view.materialized for view in views], pa.bool_()),
+                "rows": pa.array([store.engine.rows(v.name) if v.materialized else None for v in views], pa.int64()),
+                "tidemark": pa.array([store.version if v.materialized else None for v in views], pa.int64()),
+            }
+        )
+
+    # Changes
+
+    @property
+    def version(self) -> int:
+        """The last committed version; a fresh database is at 0."""
+        return self._store.version
+
+    def changes(self, relation: str, since: int = 0) -> pa.Table:
+        """What each version after ``since`` did to a table or materialized view, net per version.
+
+        The columns of the relation, then ``_version`` and ``_weight``. A view's initial content stands at the
+        version of its creation, so the sum of all changes is the content.
+        """
+        with self._store.lock:
+            self._store.must_be_open()
+            found = self._stored_relation(relation)
+            if since < 0:
+                raise TidemarkError("version", f"there is no version {since}", hint="since=0 gives all changes")
+            return self._changes(found.name, since)
+
+    def _changes(self, name: str, since: int) -> pa.Table:
+        store = self._store
+        relation = store.catalog.relations[name]
+        logged = store.engine.changes(name, since)
+        born = store.created[name]
+        if not isinstance(relation, View) or born <= since:
+            return logged
+        # The initial content is not kept apart: it is the content now, rolled back over the log.
+        later = delta_tables.net(logged.drop_columns([VERSION]))
+        plan = union((Stored(name, relation.schema), Negate(Given("log", relation.schema))), relation.schema)
+        initial = store.engine.evaluate(plan, {"log": later})
+        stamp = pa.array([born] * initial.num_rows, pa.int64())
+        return pa.concat_tables([initial.add_column(len(relation.schema), VERSION, stamp).cast(logged.schema), logged])
+
+    def subscribe(self, relation: str, since: int | None = None) -> Subscription:
+        """The changes of a relation as they come; the present content first if ``since`` is None."""
+        with self._store.lock:
+            self._store.must_be_open()
+            name = self._stored_relation(relation).name
+            schema = self._store.catalog.relations[name].schema
+            return Subscription(
+                self._store, name, since, self._changes, lambda: self._store.engine.fetch(Stored(name, schema), {})
+            )
+
+    # Answers about views
+
+    def audit(self, view: str) -> pa.Table:
+        """The rows whose stored weight differs from the definition evaluated on the base tables (first principle).
+
+        ``_weight`` is what is stored minus what should be. Empty when all is well.
+        """
+        with self._store.lock:
+            self._store.must_be_open()
+            found = self._stored_relation(view)
+            if not isinstance(found, View):
+                raise TidemarkError("not_a_view", f"{found.name!r} is a table: there is nothing to compare it with")
+            expected = resolve(first_principle(found.plan, self._store.catalog), Block())
+            plan = union((Stored(found.name, found.schema), Negate(expected)), found.schema)
+            return self._store.engine.evaluate(plan, {})
+
+    def explain(self, view: str) -> str:
+        """How a view is kept true: its plan, its partial differentials, and the strategy."""
+        with self._store.lock:
+            self._store.must_be_open()
+            relation = self._relation(view)
+            if not isinstance(relation, View):
+                raise TidemarkError("not_a_view", f"{relation.name!r} is a table: there is nothing to derive")
+            return explain(relation, self._store.network)
+
+    def trace(self, version: int) -> pa.Table:
+        """What was done for each affected node in the transaction that made the version."""
+        with self._store.lock:
+            self._store.must_be_open()
+            text = self._store.engine.trace(version)
+            if text is None:
+                raise TidemarkError("version", f"there is no version {version}", hint=f"the last one is {self.version}")
+            return pa.Table.from_pylist(json.loads(text), schema=TRACE)
+
+    def _relation(self, name: str) -> Relation:
+        relation = self._store.catalog.get(name) or self._store.catalog.get(fold(name))
+        if relation is None:
+            raise TidemarkError(
+                "unknown_relation", f"there is no relation {name!r}", hint=self._store.catalog.suggestions(name)
+            )
+        return relation
+
+    def _stored_relation(self, name: str) -> Relation:
+        relation = self._relation(name)
+        if isinstance(relation, View) and not relation.materialized:
+            raise TidemarkError(
+                "not_materialized", f"{relation.name!r} is a plain view: its changes are not kept", hint="CREATE MATERIALIZED VIEW"
+            )
+        return relation
+
+    # Convenience and end
+
+    def insert(self, table: str, rows: Rows) -> None:
+        """Add rows in a transaction of their own."""
+        with self.transaction() as transaction:
+            transaction.insert(table, rows)
+
+    def delete(self, table: str, rows: Rows) -> None:
+        """Remove whole rows in a transaction of their own."""
+        with self.transaction() as transaction:
+            transaction.delete(table, rows)
+
+    @property
+    def engine(self) -> str:
+        """The name of the engine: reference, duckdb or spark."""
+        return self._store.engine.name
+
+    def close(self) -> None:
+        """Give up an open transaction and release everything."""
+        with self._store.lock:
+            if self._transaction is not None and self._transaction.is_open:
+                self._transaction.rollback()
+            self._store.close()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+

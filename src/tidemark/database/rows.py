@@ -1,0 +1,120 @@
+"""Rows that a program hands over, as Arrow tables of a relation's types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemark.algebra.types import Field, Kind, Schema
+from tidemark.errors import TidemarkError
+
+Rows: TypeAlias = "pa.Table | pa.RecordBatch | Iterable[Sequence[Any]] | Iterable[Mapping[str, Any]]"
+
+
+def as_table(rows: Rows, schema: Schema, relation: str) -> pa.Table:
+    """The rows with exactly the relation's columns, in its order and of its types; anything else is refused."""
+    if isinstance(rows, pa.RecordBatch):
+        rows = pa.Table.from_batches([rows])
+    if isinstance(rows, pa.Table):
+        _same_columns(rows.column_names, schema, relation)
+        columns = [_cast(rows.column(f.name), f, relation) for f in schema.fields]
+        return pa.Table.from_arrays(columns, schema=schema.arrow)
+    if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
+        raise TidemarkError(
+            "type", f"rows of {relation!r} must be a list of tuples or dicts, or an Arrow table", hint="[(1, 'a'), (2, 'b')]"
+        )
+    listed = [_as_tuple(row, schema, relation, number) for number, row in enumerate(rows)]
+    columns = [
+        _column([row[position] for row in listed], field, relation) for position, field in enumerate(schema.fields)
+    ]
+    return pa.Table.from_arrays(columns, schema=schema.arrow)
+
+
+def _same_columns(given: list[str], schema: Schema, relation: str) -> None:
+    missing = [name for name in schema.names if name not in given]
+    extra = [name for name in given if name not in schema.names]
+    twice = sorted({name for name in given if given.count(name) > 1})
+    problems = [
+        f"{word}: {', '.join(names)}" for word, names in (("missing", missing), ("extra", extra), ("twice", twice)) if names
+    ]
+    if problems:
+        raise TidemarkError(
+            "columns",
+            f"the columns do not fit {relation!r}: {'; '.join(problems)}",
+            hint=f"columns of {relation}: {', '.join(schema.names)}",
+        )
+
+
+def _as_tuple(row: Any, schema: Schema, relation: str, number: int) -> tuple[Any, ...]:
+    if isinstance(row, Mapping):
+        if list(row.keys()) != list(schema.names):
+            _same_columns([str(key) for key in row], schema, relation)
+        return tuple(row[name] for name in schema.names)
+    if isinstance(row, str | bytes) or not isinstance(row, Sequence):
+        raise TidemarkError("type", f"row {number + 1} for {relation!r} is neither a tuple nor a dict: {row!r}")
+    if len(row) != len(schema):
+        raise TidemarkError(
+            "columns",
+            f"row {number + 1} for {relation!r} has {len(row)} values, the table has {len(schema)} columns",
+            hint=f"columns: {', '.join(schema.names)}",
+        )
+    return tuple(row)
+
+
+def _column(values: list[Any], field: Field, relation: str) -> pa.ChunkedArray:
+    """Values as an Arrow column; Python's own types must fit, nothing is parsed from text."""
+    try:
+        if field.type.kind is Kind.BOOLEAN and any(v is not None and not isinstance(v, bool) for v in values):
+            raise pa.ArrowInvalid("a BOOLEAN takes True, False or None")
+        if field.type.is_integer and any(isinstance(v, bool) for v in values):
+            raise pa.ArrowInvalid("True and False are not numbers")
+        array = pa.array(values, field.type.arrow)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise _unfit(field, relation, error) from error
+    return _canonical(pa.chunked_array([array]), field)
+
+
+def _cast(column: pa.ChunkedArray, field: Field, relation: str) -> pa.ChunkedArray:
+    source = column.type
+    if pa.types.is_dictionary(source):
+        column = column.cast(source.value_type)
+        source = column.type
+    if not _castable(source, field):
+        raise TidemarkError(
+            "type",
+            f"column {field.name!r} of {relation!r} is {field.type}, the Arrow column is {source}",
+            hint=f"cast it to {field.type.arrow} first",
+        )
+    try:
+        return _canonical(column.cast(field.type.arrow, safe=True), field)
+    except pa.ArrowException as error:
+        raise _unfit(field, relation, error) from error
+
+
+def _castable(source: pa.DataType, field: Field) -> bool:
+    """Arrow casts that keep the meaning; text is never parsed."""
+    types, kind = pa.types, field.type.kind
+    if types.is_null(source) or source == field.type.arrow:
+        return True
+    if field.type.is_numeric:
+        return bool(types.is_integer(source) or types.is_decimal(source) or types.is_floating(source))
+    if kind is Kind.VARCHAR:
+        return bool(types.is_large_string(source) or types.is_string_view(source) or types.is_string(source))
+    if kind is Kind.TIMESTAMP:
+        return bool((types.is_timestamp(source) and source.tz is None) or types.is_date(source))
+    return bool(kind is Kind.DATE and types.is_date(source))
+
+
+def _canonical(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
+    """One zero only: adding 0.0 turns −0.0 into 0.0."""
+    return pc.add(column, 0.0) if field.type.kind is Kind.DOUBLE else column
+
+
+def _unfit(field: Field, relation: str, error: Exception) -> TidemarkError:
+    reason = str(error).splitlines()[0]
+    return TidemarkError(
+        "type", f"a value for column {field.name!r} of {relation!r} is not a {field.type}: {reason}"
+    )

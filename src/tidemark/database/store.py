@@ -1,0 +1,168 @@
+"""What is committed: the engine with its catalog, network and version, and how a transaction's work is committed."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+
+import pyarrow as pa
+
+from tidemark.calculus.as_of import Block
+from tidemark.database import records
+from tidemark.database.constraints import check_constraints
+from tidemark.engines.base import Engine
+from tidemark.errors import TidemarkError
+from tidemark.log.commit import Commit, Creation
+from tidemark.network import Network, NodeKind, Wave, build, propagate
+from tidemark.network.build import Definition
+from tidemark.network.nodes import definition
+from tidemark.network.propagate import RefreshCache, given_deltas
+from tidemark.sql.catalog import Catalog, Table
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a transaction asks to be committed: its catalog and the net deltas of tables."""
+
+    catalog: Catalog
+    pending: Mapping[str, pa.Table]
+    statements: int
+
+
+def network_of(catalog: Catalog) -> Network:
+    return build(
+        Definition(view.name, view.plan, view.options.get("strategy", "auto")) for view in catalog.materialized_views
+    )
+
+
+class Store:
+    """The committed state of one database. All access goes through ``lock``."""
+
+    def __init__(self, engine: Engine, clock: Callable[[], dt.datetime] | None = None) -> None:
+        self.engine = engine
+        self.lock = threading.RLock()
+        self.committed = threading.Condition(self.lock)
+        self._clock = clock or (lambda: dt.datetime.now(dt.UTC))
+        loaded = engine.load()
+        self.version = loaded.version
+        self.catalog, self.created = records.restore(loaded.catalog)
+        self.network = network_of(self.catalog)
+        self.refreshes = RefreshCache()
+        self.is_closed = False
+
+    def stored_of(self, catalog: Catalog) -> frozenset[str]:
+        """The relations of a transaction's catalog that the engine holds, as they are."""
+        committed = self.catalog.relations
+        return frozenset(name for name, relation in catalog.relations.items() if committed.get(name) is relation)
+
+    def propagate(self, catalog: Catalog, pending: Mapping[str, pa.Table]) -> Wave:
+        """Derive what pending changes do to the stored views that the catalog still has."""
+        stored = self.stored_of(catalog)
+        changed = {name: delta for name, delta in pending.items() if name in stored}
+        network = self.network if catalog is self.catalog else self._kept(catalog)
+        wave = propagate(network, changed, self.engine, self.refreshes)
+        wave.deltas.update({name: delta for name, delta in pending.items() if name not in stored})
+        return wave
+
+    def _kept(self, catalog: Catalog) -> Network:
+        """The part of the network that serves views which the catalog still has."""
+        stored = self.stored_of(catalog)
+        return Network({n: node for n, node in self.network.nodes.items() if any(v in stored for v in node.views)})
+
+    def commit(self, work: Work) -> None:
+        """Check, propagate and commit. On any error the database is as it was."""
+        with self.lock:
+            self.must_be_open()
+            if not work.statements:
+                return
+            tables = {table.name: table for table in work.catalog.tables}
+            stored = self.stored_of(work.catalog)
+            check_constraints(tables, work.pending, stored, self.engine)
+            wave = self.propagate(work.catalog, work.pending)
+            network = self.network if work.catalog is self.catalog else network_of(work.catalog)
+            version = self.version + 1
+            self.engine.commit(self._commit_of(work, wave, network, version))
+            self._install(work.catalog, network, version)
+
+    def _commit_of(self, work: Work, wave: Wave, network: Network, version: int) -> Commit:
+        before, after = self.catalog.relations, work.catalog.relations
+        gone = [name for name, relation in before.items() if after.get(name) is not relation]
+        come = [relation for name, relation in after.items() if before.get(name) is not relation]
+        records_ = [records.dropped(name) for name in gone] + [records.created(r, version) for r in come]
+        return Commit(
+            version,
+            self._clock(),
+            deltas={name: delta for name, delta in wave.deltas.items() if not self._is_shared(name)},
+            given=given_deltas(wave.deltas),
+            created=self._creations(work, wave, network),
+            dropped=tuple(self._dropped(work.catalog, network)),
+            catalog=tuple(records_),
+            trace=json.dumps([asdict(step) for step in wave.steps]),
+        )
+
+    def _is_shared(self, name: str) -> bool:
+        node = self.network.nodes.get(name)
+        return node is not None and not node.is_stored
+
+    def _creations(self, work: Work, wave: Wave, network: Network) -> tuple[Creation, ...]:
+        """New tables, then new nodes from the lowest level up, each filled from what is below it."""
+        if work.catalog is self.catalog:
+            return ()
+        stored = self.stored_of(work.catalog)
+        tables = [r for r in work.catalog.relations.values() if isinstance(r, Table) and r.name not in stored]
+        created = [Creation(table.name, table.schema) for table in tables]
+        block = Block(changed=frozenset(wave.deltas), unstored=frozenset(table.name for table in tables))
+        for node in network.nodes.values():
+            if node.is_stored and not self._is_kept(node.name, work.catalog, network):
+                is_state = node.kind is NodeKind.STATE
+                plan = definition(node, block)
+                created.append(Creation(node.name, node.schema, plan, logged=not is_state, internal=is_state))
+        return tuple(created)
+
+    def _is_kept(self, name: str, catalog: Catalog, network: Network) -> bool:
+        """Whether a node of the new network is stored already: the same view, or a state of the same name."""
+        if name not in self.network.nodes:
+            return False
+        if network.nodes[name].kind is NodeKind.STATE:
+            return all(influent not in self._changed_names(catalog) for influent in network.nodes[name].influents)
+        return name in self.stored_of(catalog)
+
+    def _changed_names(self, catalog: Catalog) -> frozenset[str]:
+        """Names that mean something else than before, or nothing any more."""
+        stored = self.stored_of(catalog)
+        return frozenset(name for name in (*self.catalog.relations, *catalog.relations) if name not in stored)
+
+    def _dropped(self, catalog: Catalog, network: Network) -> list[str]:
+        if catalog is self.catalog:
+            return []
+        stored = self.stored_of(catalog)
+        dropped = [table.name for table in self.catalog.tables if table.name not in stored]
+        for name, node in self.network.nodes.items():
+            kept = name in network.nodes and self._is_kept(name, catalog, network)
+            if node.is_stored and not kept:
+                dropped.append(name)
+        return dropped
+
+    def _install(self, catalog: Catalog, network: Network, version: int) -> None:
+        if catalog is not self.catalog:
+            for name, relation in catalog.relations.items():
+                if self.catalog.relations.get(name) is not relation:
+                    self.created[name] = version
+            self.catalog, self.network, self.refreshes = catalog, network, RefreshCache()
+        self.version = version
+        self.committed.notify_all()
+
+    def must_be_open(self) -> None:
+        if self.is_closed:
+            raise TidemarkError("closed", "the database connection is closed")
+
+    def close(self) -> None:
+        with self.lock:
+            if self.is_closed:
+                return
+            self.is_closed = True
+            self.committed.notify_all()
+            self.engine.close()

@@ -1,0 +1,293 @@
+"""A transaction: changes pile up as net deltas beside what is stored, until commit applies them all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import TypeVar
+
+import pyarrow as pa
+
+from tidemark.algebra.plans import Given, Plan, Project, Scan, Touched
+from tidemark.database.reading import readable
+from tidemark.database.rows import Rows, as_table
+from tidemark.database.store import Store, Work
+from tidemark.errors import TidemarkError
+from tidemark.log import deltas as delta_tables
+from tidemark.network import Wave
+from tidemark.sql import statements as st
+from tidemark.sql.catalog import Catalog, Relation, Table, View
+from tidemark.sql.changes import (
+    DeleteRows,
+    InsertQuery,
+    InsertRows,
+    UpdateRows,
+    bind_delete,
+    bind_insert,
+    bind_update,
+    table_for_change,
+)
+from tidemark.sql.queries import QueryBinder
+from tidemark.sql.tables import bind_table
+from tidemark.sql.text import Source, fold
+from tidemark.sql.views import bind_view
+
+T = TypeVar("T")
+
+
+class Transaction:
+    """Atomic over tables. Nothing is visible outside, or stored, before commit; rollback just forgets.
+
+    Use it as a context manager through ``Database.transaction``.
+    """
+
+    def __init__(self, store: Store, dialect: str, ended: Callable[[], None] = lambda: None) -> None:
+        self._store = store
+        self._ended = ended
+        self._dialect = dialect
+        self.catalog: Catalog = store.catalog
+        self.pending: dict[str, pa.Table] = {}
+        self.statements = 0
+        self.is_open = True
+        self.failure: TidemarkError | None = None
+        self._wave: Wave | None = None
+
+    # What users call
+
+    def execute(self, sql: str) -> pa.Table | None:
+        """Run one statement or a script inside the transaction; the last result, if there is one."""
+        result: pa.Table | None = None
+        script = self._guarded(lambda: st.parse_script(Source(sql, self._dialect)))
+        for statement, source in script:
+            result = self.guarded_run(statement, source)
+        return result
+
+    def query(self, sql: str) -> pa.Table:
+        """The rows of a query, with this transaction's own changes."""
+        return self._guarded(lambda: self._query_text(sql))
+
+    def insert(self, table: str, rows: Rows) -> None:
+        """Add rows: a list of tuples or dicts, or an Arrow table with the table's columns."""
+        self._guarded(lambda: self._insert(self._table(table), rows))
+
+    def delete(self, table: str, rows: Rows) -> None:
+        """Remove whole rows, one equal row for each; a row that is not there is an error."""
+        self._guarded(lambda: self._delete(self._table(table), rows))
+
+    def commit(self) -> None:
+        """Make everything true at once, or, if that fails, nothing."""
+        self._must_be_open()
+        if self.failure is not None:
+            self.rollback()
+            raise TidemarkError(
+                "doomed",
+                f"the transaction was rolled back, because a statement in it failed: {self.failure.message}",
+            )
+        try:
+            self._store.commit(Work(self.catalog, self.pending, self.statements))
+        finally:
+            self._end()
+
+    def rollback(self) -> None:
+        """Forget everything that was done in this transaction."""
+        self._must_be_open()
+        self._end()
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if not self.is_open:
+            return
+        if kind is not None:
+            self.rollback()
+        else:
+            self.commit()
+
+    # Statements
+
+    def guarded_run(self, statement: st.Statement, source: Source) -> pa.Table | None:
+        """Run one parsed statement; its failure dooms the transaction."""
+        return self._guarded(lambda: self.run(statement, source))
+
+    def run(self, statement: st.Statement, source: Source) -> pa.Table | None:
+        """Run one parsed statement."""
+        match statement:
+            case st.Query(tree=tree):
+                return self.fetch(QueryBinder(source, self.catalog).bind(tree))
+            case st.Insert(tree=tree):
+                self._change(bind_insert(tree, self.catalog, source))
+            case st.Update(tree=tree):
+                self._change(bind_update(tree, self.catalog, source))
+            case st.Delete(tree=tree):
+                self._change(bind_delete(tree, self.catalog, source))
+            case st.CreateTable():
+                self._create_table(statement, source)
+            case st.CreateView():
+                self._create_view(statement, source)
+            case st.Drop():
+                self._drop(statement, source)
+            case st.Begin() | st.Commit() | st.Rollback():
+                raise TidemarkError("transaction", "BEGIN, COMMIT and ROLLBACK cannot stand inside this transaction")
+            case _:
+                raise TidemarkError("unsupported", "this statement cannot stand inside a transaction")
+        return None
+
+    def fetch(self, plan: Plan) -> pa.Table:
+        """The rows of a bound query at this point of the transaction."""
+        resolved, given = readable(plan, self.catalog, self._stored(), self._deltas_for_reading())
+        return self._store.engine.fetch(resolved, given)
+
+    def _evaluate(self, plan: Plan) -> pa.Table:
+        resolved, given = readable(plan, self.catalog, self._stored(), self._deltas_for_reading())
+        return self._store.engine.evaluate(resolved, given)
+
+    def _query_text(self, sql: str) -> pa.Table:
+        script = st.parse_script(Source(sql, self._dialect))
+        if len(script) != 1 or not isinstance(script[0][0], st.Query):
+            raise TidemarkError("syntax", "query takes one SELECT", hint="use execute for other statements")
+        result = self.run(*script[0])
+        assert result is not None
+        return result
+
+    # Changes of tables
+
+    def _change(self, bound: InsertRows | InsertQuery | DeleteRows | UpdateRows) -> None:
+        match bound:
+            case InsertRows(table=table, rows=rows):
+                self._insert(table, rows)
+            case InsertQuery(table=table, plan=plan):
+                self._apply(table.name, self._evaluate(plan))
+            case DeleteRows(table=table, plan=plan):
+                self._apply(table.name, delta_tables.negated(self._evaluate(plan)))
+            case UpdateRows(table=table, plan=plan, assignments=assignments):
+                leaving = self._evaluate(plan)
+                coming = Project(Given("leaving", table.schema), table.schema.names, assignments)
+                new_rows = self._store.engine.evaluate(coming, {"leaving": leaving})
+                self._apply(table.name, delta_tables.combine(delta_tables.negated(leaving), new_rows))
+
+    def _insert(self, table: Table, rows: Rows) -> None:
+        added = delta_tables.weighted(as_table(rows, table.schema, table.name))
+        self._apply(table.name, delta_tables.net(added))
+
+    def _delete(self, table: Table, rows: Rows) -> None:
+        wanted = delta_tables.net(delta_tables.weighted(as_table(rows, table.schema, table.name)))
+        found = self._found(table, wanted)
+        missing = delta_tables.inserted(delta_tables.combine(wanted, delta_tables.negated(found)))
+        if missing.num_rows:
+            row = missing.select(range(missing.num_columns - 1)).slice(0, 1).to_pylist()[0]
+            raise TidemarkError(
+                "absent",
+                f"{table.name!r} does not hold the row that is to be deleted (or not as often): {row}",
+                hint="delete takes whole rows, as they are stored",
+            )
+        self._apply(table.name, delta_tables.negated(wanted))
+
+    def _found(self, table: Table, wanted: pa.Table) -> pa.Table:
+        """The rows of the table that equal one of the wanted rows, with how often they are there."""
+        keys = tuple(range(len(table.schema)))
+        plan = Touched(Scan(table.name, table.schema), Given("wanted", table.schema), keys)
+        resolved, given = readable(plan, self.catalog, self._stored(), self.pending)
+        return self._store.engine.evaluate(resolved, {**given, "wanted": wanted})
+
+    def _apply(self, table: str, delta: pa.Table) -> None:
+        """Add a statement's delta to the transaction's net delta of the table (delta-union)."""
+        self.statements += 1
+        self._wave = None
+        before = self.pending.get(table)
+        after = delta if before is None else delta_tables.combine(before, delta)
+        if after.num_rows:
+            self.pending[table] = after
+        else:
+            self.pending.pop(table, None)
+
+    def _table(self, name: str) -> Table:
+        return table_for_change(fold(name), self.catalog, Source("", self._dialect))
+
+    # Definitions
+
+    def _create_table(self, statement: st.CreateTable, source: Source) -> None:
+        table = bind_table(statement, source)
+        if statement.tree.args.get("exists") and self.catalog.get(table.name) is not None:
+            return
+        self._define(table)
+
+    def _create_view(self, statement: st.CreateView, source: Source) -> None:
+        if statement.if_not_exists and self.catalog.get(statement.name) is not None:
+            return
+        self._define(bind_view(statement, self.catalog, source))
+
+    def _define(self, relation: Relation) -> None:
+        self.catalog.must_be_new(relation.name)
+        if relation.name.startswith("_"):
+            raise TidemarkError("reserved_name", "names that begin with _ are reserved")
+        self.catalog = self.catalog.with_relation(relation)
+        self.statements += 1
+
+    def _drop(self, statement: st.Drop, source: Source) -> None:
+        relation = self.catalog.get(statement.name)
+        if relation is None:
+            if statement.if_exists:
+                return
+            raise TidemarkError(
+                "unknown_relation", f"there is no {statement.name!r}", hint=self.catalog.suggestions(statement.name)
+            )
+        kind = "VIEW" if isinstance(relation, View) else "TABLE"
+        if kind != statement.kind:
+            raise TidemarkError("wrong_kind", f"{statement.name!r} is a {kind.lower()}", hint=f"DROP {kind}")
+        dependents = self.catalog.dependents(statement.name)
+        if dependents and not statement.cascade:
+            names = ", ".join(view.name for view in dependents)
+            raise TidemarkError(
+                "dependents", f"{statement.name!r} is needed by {names}", hint="drop them first, or use CASCADE"
+            )
+        for view in dependents:
+            if self.catalog.get(view.name) is not None:
+                self._drop(st.Drop("VIEW", view.name, if_exists=True, cascade=True), source)
+        self.catalog = self.catalog.without(statement.name)
+        self.pending.pop(statement.name, None)
+        self._wave = None
+        self.statements += 1
+
+    # State
+
+    def _stored(self) -> frozenset[str]:
+        return self._store.stored_of(self.catalog)
+
+    def _deltas_for_reading(self) -> dict[str, pa.Table]:
+        """The deltas of tables and of views, derived at the first read after a change."""
+        if not self.pending:
+            return {}
+        if self._wave is None:
+            self._wave = self._store.propagate(self.catalog, self.pending)
+        return self._wave.deltas
+
+    def _guarded(self, action: Callable[[], T]) -> T:
+        """Run an action; a failure dooms the transaction until rollback."""
+        self._must_be_open()
+        if self.failure is not None:
+            raise TidemarkError(
+                "doomed",
+                f"a statement of this transaction failed before: {self.failure.message}",
+                hint="roll the transaction back",
+            )
+        with self._store.lock:
+            try:
+                return action()
+            except TidemarkError as error:
+                self.failure = error
+                raise
+
+    def _must_be_open(self) -> None:
+        if not self.is_open:
+            raise TidemarkError("transaction", "the transaction has ended")
+
+    def _end(self) -> None:
+        self.is_open = False
+        self.pending = {}
+        self._wave = None
+        self._ended()
+
+

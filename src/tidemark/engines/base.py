@@ -1,0 +1,53 @@
+"""What an engine is to the rest of the house."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import pyarrow as pa
+
+from tidemark.algebra.plans import Plan
+from tidemark.log.commit import Commit, Loaded
+
+
+class Engine(Protocol):
+    """Evaluates plans over stored and given relations, and makes commits durable.
+
+    Plans reach an engine resolved: their leaves are ``Stored`` (the relation at the last committed version),
+    ``Given`` (a weighted Arrow table handed over with the plan) and ``Values``. Differentials arrive as unions of
+    joins with a given delta in each, so an engine may evaluate them from the delta outward: look the delta's keys
+    up in the other relations instead of scanning them. Nothing in this interface asks for a statement per term.
+    """
+
+    name: str
+
+    def load(self) -> Loaded:
+        """Open the database: its last version and the records of its catalog."""
+        ...
+
+    def evaluate(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
+        """The plan's rows with ``_weight``: net, that is, no row twice and no weight zero. In no order."""
+        ...
+
+    def fetch(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
+        """The plan's rows as a person reads them: equal rows repeated, in the plan's order if it sorts."""
+        ...
+
+    def commit(self, commit: Commit) -> None:
+        """Make all of the commit true and durable, or, when it raises, none of it."""
+        ...
+
+    def changes(self, relation: str, since: int) -> pa.Table:
+        """The logged changes after version ``since``: columns, ``_version``, ``_weight``; net per version."""
+        ...
+
+    def trace(self, version: int) -> str | None:
+        """The trace that was committed with the version."""
+        ...
+
+    def rows(self, relation: str) -> int:
+        """How many rows are stored of the relation."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,82 @@
+"""DuckDB's SQL."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+
+from tidemark.algebra.expressions import Literal
+from tidemark.algebra.functions import Signature, duckdb_cast, duckdb_type
+from tidemark.algebra.plans import Given, Stored
+from tidemark.algebra.types import WEIGHT, Kind, Type
+from tidemark.engines.sqltext import Condition, Item, Source, function_call, join_in_order
+
+
+def quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def text_literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+class DuckDBDialect:
+    """Compiles for one statement: knows where stored relations are and under which names deltas were registered."""
+
+    def __init__(self, table_of: Callable[[str], str], given_names: Mapping[str, str]) -> None:
+        self._table_of = table_of
+        self._given_names = given_names
+
+    def quote(self, name: str) -> str:
+        return quote(name)
+
+    def type_name(self, type: Type) -> str:
+        return duckdb_type(type)
+
+    def literal(self, literal: Literal) -> str:
+        value, name = literal.value, duckdb_type(literal.type)
+        if value is None:
+            return f"CAST(NULL AS {name})"
+        match value:
+            case bool():
+                return "TRUE" if value else "FALSE"
+            case str():
+                return text_literal(value)
+            case float() if not math.isfinite(value):
+                return f"CAST('{value}' AS DOUBLE)"
+            case dt.datetime():
+                return f"CAST('{value.isoformat(sep=' ')}' AS TIMESTAMP)"
+            case dt.date():
+                return f"CAST('{value.isoformat()}' AS DATE)"
+            case int() if literal.type.kind is Kind.INT:
+                return str(value) if value >= 0 else f"({value})"
+            case Decimal():
+                return f"CAST('{value:f}' AS {name})"
+        return f"CAST('{value!r}' AS {name})"
+
+    def cast(self, text: str, source: Type, target: Type) -> str:
+        return duckdb_cast(text, source, target)
+
+    def call(self, function: str, arguments: tuple[str, ...], signature: Signature) -> str:
+        return function_call(function, arguments, signature, "duckdb")
+
+    def stored(self, plan: Stored) -> Source:
+        return Source(self._table_of(plan.relation), tuple(quote(name) for name in plan.schema.names))
+
+    def given(self, plan: Given) -> Source:
+        columns = tuple(f"c{i}" for i in range(len(plan.schema)))
+        return Source(self._given_names[plan.name], columns, WEIGHT, small=True)
+
+    def null_safe_equal(self, left: str, right: str) -> str:
+        return f"{left} IS NOT DISTINCT FROM {right}"
+
+    def semi_join(self) -> str:
+        return "SEMI JOIN"
+
+    def from_clause(self, items: tuple[Item, ...], conditions: tuple[Condition, ...]) -> str:
+        return join_in_order(items, conditions)
+
+    def repeated(self, query: str, alias: str, weight: str) -> str:
+        return f"({query}) AS {alias}, LATERAL (SELECT unnest(range(abs({alias}.{weight})))) AS {alias}_copy"

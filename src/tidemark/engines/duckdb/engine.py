@@ -1,0 +1,242 @@
+"""The DuckDB engine: plans become one statement each, a commit is one DuckDB transaction."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from tidemark.algebra.plans import Given, Plan, walk
+from tidemark.algebra.types import VERSION, WEIGHT
+from tidemark.engines.duckdb.dialect import DuckDBDialect
+from tidemark.engines.duckdb.errors import translated
+from tidemark.engines.duckdb.storage import OWN_SCHEMA, StoredRelation, apply_delta, create, drop, prepare
+from tidemark.engines.schema_json import schema_from_json, schema_to_json
+from tidemark.engines.sqltext import Compiler
+from tidemark.errors import TidemarkError
+from tidemark.log import deltas as delta_tables
+from tidemark.log.commit import Commit, Creation, Loaded
+
+STATEMENTS_KEPT = 512
+_open_paths: set[str] = set()
+_open_paths_lock = threading.Lock()
+
+
+class DuckDBEngine:
+    """Embedded, in memory (``path=None``) or durable in one file."""
+
+    name = "duckdb"
+
+    def __init__(self, path: str | None = None) -> None:
+        self.path = path
+        self._relations: dict[str, StoredRelation] = {}
+        self._rows: dict[str, int] = {}
+        self._statements: dict[int, tuple[Plan, str, tuple[str, ...]]] = {}
+        self._connection = _open(path)
+
+    def load(self) -> Loaded:
+        records: list[str] = []
+        version = 0
+        commits = self._connection.execute(
+            f"SELECT version, catalog, relations FROM {OWN_SCHEMA}.commits ORDER BY version"
+        ).fetchall()
+        for version, catalog, relations in commits:
+            records.extend(catalog)
+            change = json.loads(relations)
+            for name in change["dropped"]:
+                del self._relations[name]
+            for created in change["created"]:
+                relation = _relation_from_json(created)
+                self._relations[relation.name] = relation
+        for name, relation in self._relations.items():
+            self._rows[name] = self._connection.execute(f"SELECT count(*) FROM {relation.table}").fetchall()[0][0]
+        return Loaded(version, tuple(records))
+
+    def evaluate(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
+        return self._run(plan, given, weighted=True).cast(plan.schema.weighted)
+
+    def fetch(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
+        return self._run(plan, given, weighted=False).cast(plan.schema.arrow)
+
+    def _run(self, plan: Plan, given: Mapping[str, pa.Table], *, weighted: bool) -> pa.Table:
+        text, needed = self._statement(plan, weighted=weighted)
+        names = plan.schema.names + ((WEIGHT,) if weighted else ())
+        with self._registered({name: given[name] for name in needed}):
+            try:
+                result = self._connection.sql(text).to_arrow_table()
+            except duckdb.Error as error:
+                raise translated(error) from error
+        return result.rename_columns(list(names))
+
+    def _statement(self, plan: Plan, *, weighted: bool) -> tuple[str, tuple[str, ...]]:
+        """The SQL of a plan and the deltas it needs; kept for plans that come again (the network's do)."""
+        key = id(plan) * 2 + weighted
+        kept = self._statements.get(key)
+        if kept is None:
+            needed = tuple(dict.fromkeys(part.name for part in walk(plan) if isinstance(part, Given)))
+            compiler = Compiler(self._dialect(needed))
+            text = compiler.weighted(plan) if weighted else compiler.rows(plan)
+            if len(self._statements) >= STATEMENTS_KEPT:
+                self._statements.clear()
+            # The plan is kept too, so that its identity cannot be taken by another one.
+            kept = self._statements[key] = (plan, text, needed)
+        return kept[1], kept[2]
+
+    def _dialect(self, needed: tuple[str, ...]) -> DuckDBDialect:
+        names = {name: f"given_{position}" for position, name in enumerate(needed)}
+        return DuckDBDialect(lambda relation: self._relations[relation].table, names)
+
+    @contextmanager
+    def _registered(self, given: Mapping[str, pa.Table]) -> Iterator[None]:
+        for position, table in enumerate(given.values()):
+            positional = [f"c{i}" for i in range(table.num_columns - 1)] + [WEIGHT]
+            self._connection.register(f"given_{position}", table.rename_columns(positional))
+        try:
+            yield
+        finally:
+            for position in range(len(given)):
+                self._connection.unregister(f"given_{position}")
+
+    def commit(self, commit: Commit) -> None:
+        kept_relations, kept_rows = dict(self._relations), dict(self._rows)
+        self._statements.clear() if commit.created or commit.dropped else None
+        self._connection.execute("BEGIN")
+        try:
+            self._apply(commit)
+            self._connection.execute("COMMIT")
+        except BaseException as error:
+            self._relations, self._rows = kept_relations, kept_rows
+            self._rollback()
+            if isinstance(error, duckdb.Error):
+                raise translated(error) from error
+            raise
+
+    def _apply(self, commit: Commit) -> None:
+        for name in commit.dropped:
+            drop(self._connection, self._relations.pop(name))
+            del self._rows[name]
+        for creation in commit.created:
+            self._create(creation, commit.given)
+        for name, delta in commit.deltas.items():
+            if delta.num_rows:
+                apply_delta(self._connection, self._relations[name], delta, commit.version)
+                self._rows[name] += delta_tables.growth(delta)
+        created = [_relation_to_json(self._relations[creation.relation]) for creation in commit.created]
+        change = json.dumps({"created": created, "dropped": list(commit.dropped)})
+        self._connection.execute(
+            f"INSERT INTO {OWN_SCHEMA}.commits VALUES (?, ?, ?, ?, ?)",
+            [commit.version, commit.time.replace(tzinfo=None), list(commit.catalog), commit.trace, change],
+        )
+
+    def _create(self, creation: Creation, given: Mapping[str, pa.Table]) -> None:
+        relation = StoredRelation(creation.relation, creation.schema, creation.logged, creation.internal)
+        create(self._connection, relation)
+        if creation.plan is not None:
+            text, needed = self._statement(creation.plan, weighted=False)
+            with self._registered({name: given[name] for name in needed}):
+                self._connection.execute(f"INSERT INTO {relation.table} {text}")
+        self._relations[relation.name] = relation
+        count = self._connection.execute(f"SELECT count(*) FROM {relation.table}").fetchall()
+        self._rows[relation.name] = count[0][0]
+
+    def _rollback(self) -> None:
+        # DuckDB may have ended the transaction itself when the failure was fatal.
+        try:
+            self._connection.execute("ROLLBACK")
+        except duckdb.TransactionException:
+            return
+
+    def changes(self, relation: str, since: int) -> pa.Table:
+        stored = self._relations[relation]
+        result = self._connection.sql(
+            f"SELECT * FROM {stored.log_table} WHERE {VERSION} > {int(since)} ORDER BY {VERSION}"
+        ).to_arrow_table()
+        schema = stored.schema.arrow.append(pa.field(VERSION, pa.int64())).append(pa.field(WEIGHT, pa.int64()))
+        return result.rename_columns(schema.names).cast(schema)
+
+    def trace(self, version: int) -> str | None:
+        found = self._connection.execute(
+            f"SELECT trace FROM {OWN_SCHEMA}.commits WHERE version = ?", [version]
+        ).fetchall()
+        return found[0][0] if found else None
+
+    def rows(self, relation: str) -> int:
+        return self._rows[relation]
+
+    def close(self) -> None:
+        self._connection.close()
+        if self.path is not None:
+            with _open_paths_lock:
+                _open_paths.discard(os.path.realpath(self.path))
+
+
+def _open(path: str | None) -> duckdb.DuckDBPyConnection:
+    if path is None:
+        connection = duckdb.connect(":memory:")
+        prepare(connection, "memory")
+        return connection
+    real = os.path.realpath(path)
+    parent = Path(real).parent
+    if not parent.is_dir():
+        raise TidemarkError("not_a_database", f"the folder of {path} does not exist", hint=f"create {parent} first")
+    with _open_paths_lock:
+        if real in _open_paths:
+            raise _in_use(path)
+        _open_paths.add(real)
+    try:
+        connection = _connect_file(path)
+        try:
+            prepare(connection, path)
+        except BaseException:
+            connection.close()
+            raise
+    except BaseException:
+        with _open_paths_lock:
+            _open_paths.discard(real)
+        raise
+    return connection
+
+
+def _connect_file(path: str) -> duckdb.DuckDBPyConnection:
+    try:
+        return duckdb.connect(path)
+    except duckdb.Error as error:
+        text = str(error)
+        if "lock" in text.lower():
+            raise _in_use(path) from error
+        raise TidemarkError(
+            "not_a_database",
+            f"{path} cannot be opened as a database: {text.splitlines()[0]}",
+            hint="give the path of a Tidemark database, or of a file that does not exist yet",
+        ) from error
+
+
+def _in_use(path: str) -> TidemarkError:
+    return TidemarkError(
+        "in_use",
+        f"{path} is in use by another connection",
+        hint="close it there first; one process at a time may open a durable database",
+    )
+
+
+def _relation_to_json(relation: StoredRelation) -> dict[str, object]:
+    return {
+        "name": relation.name,
+        "schema": schema_to_json(relation.schema),
+        "logged": relation.logged,
+        "internal": relation.internal,
+    }
+
+
+def _relation_from_json(record: dict[str, object]) -> StoredRelation:
+    return StoredRelation(
+        str(record["name"]), schema_from_json(record["schema"]), bool(record["logged"]), bool(record["internal"])
+    )
+
+

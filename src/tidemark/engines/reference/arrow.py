@@ -1,0 +1,35 @@
+"""Between Arrow tables and plain rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+
+from tidemark.algebra.functions import canonical
+from tidemark.algebra.types import WEIGHT, Schema
+from tidemark.algebra.scalar import Row
+
+
+def to_bag(table: pa.Table) -> dict[Row, int]:
+    """A weighted table as a bag."""
+    result: dict[Row, int] = {}
+    for row, weight in zip(to_rows(table.select(range(table.num_columns - 1))), table[WEIGHT].to_pylist(), strict=True):
+        result[row] = result.get(row, 0) + weight
+    return {row: weight for row, weight in result.items() if weight}
+
+
+def to_rows(table: pa.Table) -> list[Row]:
+    columns = [[canonical(value) for value in column.to_pylist()] for column in table.columns]
+    return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
+
+
+def from_rows(rows: Iterable[Row], schema: Schema) -> pa.Table:
+    listed = list(rows)
+    columns = list(zip(*listed, strict=True)) if listed else [()] * len(schema)
+    arrays = [pa.array(column, field.type.arrow) for column, field in zip(columns, schema.fields, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema.arrow)
+
+
+def from_bag(bag: Mapping[Row, int], schema: Schema) -> pa.Table:
+    return from_rows(bag.keys(), schema).append_column(WEIGHT, pa.array(list(bag.values()), pa.int64()))

@@ -1,0 +1,90 @@
+"""The reference engine: relations are bags in dictionaries, a commit is a few assignments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from tidemark.algebra.plans import Plan
+from tidemark.algebra.types import VERSION, WEIGHT, Schema
+from tidemark.engines.reference.arrow import from_bag, from_rows, to_bag
+from tidemark.engines.reference.evaluate import Bag, evaluate, ordered
+from tidemark.log.commit import Commit, Loaded
+
+
+class ReferenceEngine:
+    """An engine without durability, for tests and for reading: it exists to be obviously right."""
+
+    name = "reference"
+
+    def __init__(self) -> None:
+        self._schemas: dict[str, Schema] = {}
+        self._relations: dict[str, Bag] = {}
+        self._log: dict[str, list[tuple[int, pa.Table]]] = {}
+        self._traces: dict[int, str] = {}
+
+    def load(self) -> Loaded:
+        return Loaded(0, ())
+
+    def evaluate(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
+        return from_bag(evaluate(plan, self._relations, _bags(given)), plan.schema)
+
+    def fetch(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
+        return from_rows(ordered(plan, self._relations, _bags(given)), plan.schema)
+
+    def commit(self, commit: Commit) -> None:
+        given = _bags(commit.given)
+        relations = {name: bag for name, bag in self._relations.items() if name not in commit.dropped}
+        before = dict(relations)
+        for creation in commit.created:
+            content = {} if creation.plan is None else evaluate(creation.plan, before, given)
+            before[creation.relation] = relations[creation.relation] = content
+        for name, delta in commit.deltas.items():
+            relations[name] = _apply(relations[name], to_bag(delta))
+        self._relations = relations
+        for name in commit.dropped:
+            self._schemas.pop(name, None)
+            self._log.pop(name, None)
+        for creation in commit.created:
+            self._schemas[creation.relation] = creation.schema
+            if creation.logged:
+                self._log[creation.relation] = []
+        for name, delta in commit.deltas.items():
+            if name in self._log and delta.num_rows:
+                self._log[name].append((commit.version, delta))
+        self._traces[commit.version] = commit.trace
+
+    def changes(self, relation: str, since: int) -> pa.Table:
+        schema = self._schemas[relation].arrow.append(pa.field(VERSION, pa.int64()))
+        schema = schema.append(pa.field(WEIGHT, pa.int64()))
+        parts = [schema.empty_table()]
+        for version, delta in self._log[relation]:
+            if version > since:
+                stamp = pa.array([version] * delta.num_rows, pa.int64())
+                parts.append(delta.add_column(delta.num_columns - 1, VERSION, stamp))
+        return pa.concat_tables(parts)
+
+    def trace(self, version: int) -> str | None:
+        return self._traces.get(version)
+
+    def rows(self, relation: str) -> int:
+        return sum(self._relations[relation].values())
+
+    def close(self) -> None:
+        self._relations = {}
+
+
+def _bags(given: Mapping[str, pa.Table]) -> dict[str, Bag]:
+    return {name: to_bag(table) for name, table in given.items()}
+
+
+def _apply(bag: Bag, delta: Bag) -> Bag:
+    result = dict(bag)
+    for row, weight in delta.items():
+        result[row] = result.get(row, 0) + weight
+        if result[row] < 0:
+            raise AssertionError(f"a row would be stored {result[row]} times: {row}")
+        if not result[row]:
+            del result[row]
+    return result

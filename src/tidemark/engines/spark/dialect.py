@@ -1,0 +1,214 @@
+"""Spark's SQL.
+
+Spark does not know how many rows a join gives, so left alone it shuffles the stored relations of a differential to
+meet a handful of rows. Here a join starts at a small source and goes outward step by step, each step a query of its
+own that sends what was gathered so far (a few rows) to where the next relation lies:
+
+    (SELECT /*+ BROADCAST(b1) */ * FROM (delta) AS b1 JOIN (stored) AS t2 ON …)
+
+That nests queries, so columns cannot be named by the alias of their source. ``SparkCompiler`` gives every column of
+every source a name of its own within the statement (``t2_c0``), which is valid at any depth.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from tidemark.algebra.expressions import Literal
+from tidemark.algebra.functions import Signature, spark_cast, spark_type
+from tidemark.algebra.plans import Given, Plan, Stored, Touched
+from tidemark.algebra.types import WEIGHT, Kind, Schema, Type
+from tidemark.engines.spark.routing import Sizes, is_small
+from tidemark.engines.sqltext import (
+    Compiler,
+    Condition,
+    Item,
+    Output,
+    Select,
+    Source,
+    function_call,
+    join_in_order,
+)
+
+
+def quote(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def text_literal(text: str) -> str:
+    """A string between quotes; Spark reads backslashes as escapes."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+@dataclass(frozen=True)
+class StoredViews:
+    """The temporary views that together hold a stored relation: base files, and entries since with weights."""
+
+    base: str | None
+    tail: tuple[str, ...] = ()
+
+
+class SparkDialect:
+    """Compiles for one statement: knows the temporary views of the stored and the given relations."""
+
+    def __init__(self, stored: Mapping[str, StoredViews], given: Mapping[str, str], sizes: Sizes) -> None:
+        self._stored = stored
+        self._given = given
+        self.sizes = sizes
+
+    def quote(self, name: str) -> str:
+        return quote(name)
+
+    def type_name(self, type: Type) -> str:
+        return spark_type(type)
+
+    def literal(self, literal: Literal) -> str:
+        value, name = literal.value, spark_type(literal.type)
+        if value is None:
+            return f"CAST(NULL AS {name})"
+        match value:
+            case bool():
+                return "TRUE" if value else "FALSE"
+            case str():
+                return text_literal(value)
+            case float() if not math.isfinite(value):
+                return f"CAST('{value}' AS DOUBLE)"
+            case dt.datetime():
+                return f"TIMESTAMP_NTZ '{value.isoformat(sep=' ')}'"
+            case dt.date():
+                return f"DATE '{value.isoformat()}'"
+            case int() if literal.type.kind is Kind.INT:
+                return str(value) if value >= 0 else f"({value})"
+            case Decimal():
+                return f"CAST('{value:f}' AS {name})"
+        return f"CAST('{value!r}' AS {name})"
+
+    def cast(self, text: str, source: Type, target: Type) -> str:
+        return spark_cast(text, source, target)
+
+    def call(self, function: str, arguments: tuple[str, ...], signature: Signature) -> str:
+        return function_call(function, arguments, signature, "spark")
+
+    def stored(self, plan: Stored) -> Source:
+        views = self._stored[plan.relation]
+        names = _names(plan.schema)
+        listed = ", ".join(names)
+        small = is_small(plan, self.sizes)
+        if views.base is not None and not views.tail:
+            return Source(views.base, names, small=small)
+        parts = [f"SELECT {listed}, {WEIGHT} FROM {view}" for view in views.tail]
+        if views.base is not None:
+            parts.insert(0, f"SELECT {listed}, CAST(1 AS BIGINT) AS {WEIGHT} FROM {views.base}")
+        if not parts:
+            return self._nothing(plan.schema)
+        return Source(f"({' UNION ALL '.join(parts)})", names, WEIGHT, small=small)
+
+    def _nothing(self, schema: Schema) -> Source:
+        names = _names(schema)
+        columns = zip(names, schema.types, strict=True)
+        shown = ", ".join(f"CAST(NULL AS {spark_type(type)}) AS {name}" for name, type in columns)
+        return Source(f"(SELECT {shown} WHERE FALSE)", names, small=True)
+
+    def given(self, plan: Given) -> Source:
+        return Source(self._given[plan.name], _names(plan.schema), WEIGHT, small=is_small(plan, self.sizes))
+
+    def null_safe_equal(self, left: str, right: str) -> str:
+        return f"{left} <=> {right}"
+
+    def semi_join(self) -> str:
+        return "LEFT SEMI JOIN"
+
+    def from_clause(self, items: tuple[Item, ...], conditions: tuple[Condition, ...]) -> str:
+        if len(items) == 1 or not any(item.source.small for item in items):
+            return join_in_order(items, conditions)
+        return _outward(items, conditions)
+
+    def repeated(self, query: str, alias: str, weight: str) -> str:
+        copies = f"array_repeat(0, CAST(abs({alias}.{weight}) AS INT))"
+        return f"({query}) AS {alias} LATERAL VIEW explode({copies}) {alias}_copies AS {alias}_copy"
+
+
+class SparkCompiler(Compiler):
+    """The compiler of ``sqltext`` with columns that are named once for the whole statement, and broadcast hints."""
+
+    dialect: SparkDialect
+
+    def entries(self, plan: Plan) -> str:
+        """The plan's rows with their weights as they come, not net: cheaper on Spark if the caller adds up."""
+        return self._weighted_body(plan)[1]
+
+    def _from(self, source: Source) -> Select:
+        alias = self._alias()
+        columns = tuple(f"{alias}_{column}" for column in source.columns)
+        shown = [f"{old} AS {new}" for old, new in zip(source.columns, columns, strict=True)]
+        weight = None
+        if source.weight is not None:
+            weight = f"{alias}{WEIGHT}"
+            shown.append(f"{source.weight} AS {weight}")
+        text = f"(SELECT {', '.join(shown) or '1 AS nothing'} FROM {source.text})"
+        outputs = tuple(Output(column, frozenset({alias})) for column in columns)
+        item = Item(alias, replace(source, text=text, columns=columns, weight=weight))
+        return Select((item,), (), outputs, () if weight is None else (weight,))
+
+    def _source(self, plan: Plan) -> Source:
+        source = super()._source(plan)
+        return replace(source, small=source.small or is_small(plan, self.dialect.sizes))
+
+
+    def _touched(self, plan: Touched) -> Source:
+        """As in ``sqltext``, but the touched keys are sent to the input, whatever size Spark thinks they have."""
+        names = _names(plan.schema)
+        block = self._select(plan.input)
+        left, right, hinted = self._alias(), self._alias(), self._alias()
+        weight = None if block.is_unit else WEIGHT
+        inner = self._select_text(block, names, weight)
+        _, touched = self._weighted_body(plan.touched)
+        if is_small(plan.touched, self.dialect.sizes):
+            touched = f"SELECT /*+ BROADCAST({hinted}) */ * FROM ({touched}) AS {hinted}"
+        equal = " AND ".join(
+            self._key_equal(f"{left}.{names[key]}", f"{right}.c{position}", plan, key, position)
+            for position, key in enumerate(plan.keys)
+        )
+        shown = [f"{left}.{name} AS {name}" for name in (*names, *([WEIGHT] if weight else []))]
+        query = (
+            f"SELECT {', '.join(shown)} FROM ({inner}) AS {left} {self.dialect.semi_join()} "
+            f"({touched}) AS {right} ON {equal or 'TRUE'}"
+        )
+        return Source(f"({query})", names, weight)
+
+
+def _outward(items: tuple[Item, ...], conditions: tuple[Condition, ...]) -> str:
+    """FROM with one nested query per join, from the first small source outward."""
+    waiting = list(conditions)
+    pending = sorted(items, key=lambda item: not item.source.small)
+    first = pending.pop(0)
+    text, present, gathered = first.source.text, {first.alias}, f"b_{first.alias}"
+    while pending:
+        item = pending.pop(_next_position(pending, present, waiting))
+        present.add(item.alias)
+        ready = [condition for condition in waiting if condition.aliases and condition.aliases <= present]
+        waiting = [condition for condition in waiting if condition not in ready]
+        on = " AND ".join(condition.text for condition in ready)
+        joined = f"JOIN {item.source.text} AS {item.alias} ON {on}" if on else f"CROSS JOIN {item.source.text}"
+        text = f"(SELECT /*+ BROADCAST({gathered}) */ * FROM {text} AS {gathered} {joined})"
+        gathered = f"b_{item.alias}"
+    where = " AND ".join(condition.text for condition in waiting)
+    return f"FROM {text} AS {gathered}" + (f" WHERE {where}" if where else "")
+
+
+def _next_position(pending: list[Item], present: set[str], waiting: list[Condition]) -> int:
+    """The first item that shares a condition with what is there already, so that no product is formed early."""
+    for position, item in enumerate(pending):
+        for condition in waiting:
+            if item.alias in condition.aliases and condition.aliases & present:
+                if condition.aliases <= present | {item.alias}:
+                    return position
+    return 0
+
+
+def _names(schema: Schema) -> tuple[str, ...]:
+    return tuple(f"c{i}" for i in range(len(schema)))

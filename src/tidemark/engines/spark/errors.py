@@ -1,0 +1,48 @@
+"""Spark's errors in Tidemark's words: one line, a stable code, no JVM stack."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from pyspark.errors import PySparkException
+
+from tidemark.errors import TidemarkError
+
+_OWN: Final = re.compile(r"\b(division_by_zero|overflow|invalid_value): ?([^\n]*)")
+_CODES: Final = (
+    ("DIVIDE_BY_ZERO", "division_by_zero"),
+    ("OVERFLOW", "overflow"),
+    ("OUT_OF_RANGE", "overflow"),
+    ("INVALID_INPUT", "invalid_value"),
+    ("MALFORMED", "invalid_value"),
+    ("CANNOT_PARSE", "invalid_value"),
+    ("INVALID_DATE", "invalid_value"),
+)
+
+
+def translated(error: PySparkException) -> TidemarkError:
+    """An error that evaluating a plan raised: overflow, division by zero, a value that cannot be cast."""
+    condition = error.getCondition() or ""
+    text = error.getMessage() or str(error)
+    own = _OWN.search(text)
+    if own:
+        return TidemarkError(own.group(1), own.group(2).strip(" '\"") or own.group(1).replace("_", " "))
+    named = condition or text[:200]
+    for part, code in _CODES:
+        if part in named:
+            return TidemarkError(code, one_line(text))
+    return TidemarkError("evaluation_failed", one_line(text), hint=None)
+
+
+def one_line(text: str) -> str:
+    """What Spark says of itself, without the condition's name, its advice and the SQL that it quotes.
+
+    >>> one_line("[DIVIDE_BY_ZERO] Division by zero. Use `try_divide` to tolerate it. SQLSTATE: 22012\\n== SQL ==")
+    'Division by zero'
+    """
+    first = next((line for line in text.splitlines() if line.strip()), "Spark gave no reason")
+    first = re.sub(r"^.*?\[[A-Z_.0-9]+\] ", "", first)
+    first = re.sub(r" SQLSTATE: \w+$", "", first)
+    first = re.sub(r"\. (If necessary|Use `try|To return NULL).*$", "", first)
+    return first.strip().rstrip(".")[:300]

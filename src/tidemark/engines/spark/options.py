@@ -1,0 +1,39 @@
+"""The sizes at which the Spark engine changes its ways, all in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Options:
+    """Thresholds; the defaults come from measurements on one machine, and tests make them small.
+
+    ``inline_rows`` and ``inline_bytes``: a larger delta goes into Parquet files instead of the transactions table.
+    ``merge_rows``, ``merge_share`` and ``merge_minimum``: a tail is folded into the base files when it has more
+    than ``merge_rows`` entries, or more than that share of the base and at least the minimum.
+    ``many_files`` files of fewer than ``small_file_rows`` rows are rewritten into larger ones.
+    ``compact_every``: so many rows of the transactions table are one batch of its compaction.
+    ``recent_bytes``: how much of the newest log is kept in memory for subscribers.
+    ``broadcast_rows``: a given delta up to this size is sent to where the stored relations lie, never the reverse.
+    ``state_rows``: a grouping over an inner state of up to so many rows runs in this process.
+    ``in_process_rows``: plans over so few stored rows in all run in this process, whatever they do. With 0 these
+    are the plans that have nothing to read.
+    ``sweep_after_seconds``: staged files of a dead process are removed when older; its JVM outlives it for a while.
+    ``keep_merged_seconds``: how long files stay that a merge replaced, for foreign readers in the middle of a scan.
+    """
+
+    inline_rows: int = 20_000
+    inline_bytes: int = 4 * 1024 * 1024
+    merge_rows: int = 50_000
+    merge_share: float = 0.2
+    merge_minimum: int = 5_000
+    many_files: int = 24
+    small_file_rows: int = 500_000
+    compact_every: int = 64
+    recent_bytes: int = 32 * 1024 * 1024
+    broadcast_rows: int = 20_000
+    state_rows: int = 1_000
+    in_process_rows: int = 0
+    sweep_after_seconds: int = 15 * 60
+    keep_merged_seconds: int = 60 * 60

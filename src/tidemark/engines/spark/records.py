@@ -1,0 +1,156 @@
+"""What the rows of the transactions table say, as values and as JSON.
+
+A record names everything by itself: folders, files, and which relations have a delta inline in the same row. The
+state of the lake is what its records, applied one after the other, make of nothing (``relations.py``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from tidemark.algebra.types import Schema
+from tidemark.engines.schema_json import schema_from_json, schema_to_json
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A Parquet file, by its path relative to the folder of its relation."""
+
+    path: str
+    rows: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Created:
+    """A relation that begins here, with the files of its first content."""
+
+    relation: str
+    schema: Schema
+    directory: str
+    logged: bool
+    internal: bool
+    files: tuple[DataFile, ...]
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A relation's change: whole files of new rows, files of weighted entries, and maybe a delta inline."""
+
+    relation: str
+    inserted: tuple[DataFile, ...] = ()
+    weighted: tuple[DataFile, ...] = ()
+    inline: bool = False
+
+
+@dataclass(frozen=True)
+class Committed:
+    """One transaction."""
+
+    version: int
+    catalog: tuple[str, ...]
+    created: tuple[Created, ...]
+    changed: tuple[Changed, ...]
+    dropped: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Base files replaced by others that hold the same rows and those of the tail: no change of content."""
+
+    version: int
+    relation: str
+    removed: tuple[str, ...]
+    added: tuple[DataFile, ...]
+
+
+Record: TypeAlias = Committed | Merged
+
+
+def record_to_json(record: Record) -> str:
+    if isinstance(record, Merged):
+        shown: dict[str, Any] = {
+            "merged": record.relation,
+            "version": record.version,
+            "removed": list(record.removed),
+            "added": _files_to_json(record.added),
+        }
+    else:
+        shown = {
+            "version": record.version,
+            "catalog": list(record.catalog),
+            "created": [_created_to_json(created) for created in record.created],
+            "changed": [_changed_to_json(changed) for changed in record.changed],
+            "dropped": list(record.dropped),
+        }
+    return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
+
+
+def record_from_json(text: str) -> Record:
+    shown = json.loads(text)
+    if "merged" in shown:
+        added = _files_from_json(shown["added"])
+        return Merged(shown["version"], shown["merged"], tuple(shown["removed"]), added)
+    return Committed(
+        shown["version"],
+        tuple(shown["catalog"]),
+        tuple(_created_from_json(created) for created in shown["created"]),
+        tuple(_changed_from_json(changed) for changed in shown["changed"]),
+        tuple(shown["dropped"]),
+    )
+
+
+def log_files(record: Record) -> Iterator[DataFile]:
+    """The files that the log needs for good, also when a merge has replaced them in the base."""
+    if isinstance(record, Committed):
+        for created in record.created:
+            yield from created.files
+        for changed in record.changed:
+            yield from (*changed.inserted, *changed.weighted)
+
+
+def _files_to_json(files: tuple[DataFile, ...]) -> list[list[Any]]:
+    return [[file.path, file.rows, file.size_bytes] for file in files]
+
+
+def _files_from_json(shown: Any) -> tuple[DataFile, ...]:
+    return tuple(DataFile(path, rows, size) for path, rows, size in shown)
+
+
+def _created_to_json(created: Created) -> dict[str, Any]:
+    return {
+        "relation": created.relation,
+        "schema": schema_to_json(created.schema),
+        "directory": created.directory,
+        "logged": created.logged,
+        "internal": created.internal,
+        "files": _files_to_json(created.files),
+    }
+
+
+def _created_from_json(shown: Any) -> Created:
+    return Created(
+        shown["relation"],
+        schema_from_json(shown["schema"]),
+        shown["directory"],
+        shown["logged"],
+        shown["internal"],
+        _files_from_json(shown["files"]),
+    )
+
+
+def _changed_to_json(changed: Changed) -> dict[str, Any]:
+    return {
+        "relation": changed.relation,
+        "inserted": _files_to_json(changed.inserted),
+        "weighted": _files_to_json(changed.weighted),
+        "inline": changed.inline,
+    }
+
+
+def _changed_from_json(shown: Any) -> Changed:
+    inserted, weighted = _files_from_json(shown["inserted"]), _files_from_json(shown["weighted"])
+    return Changed(shown["relation"], inserted, weighted, shown["inline"])

@@ -1,0 +1,112 @@
+"""Where a plan runs: on Spark, or in this process.
+
+In this process run the plans that read no stored relation (deltas alone), and point reads: selections, projections
+and restrictions to touched keys of *one* stored relation, which take milliseconds there and hundreds of them on
+Spark. Joins of stored relations and groupings of stored data are Spark's.
+
+``is_small`` estimates which parts of a plan give few rows, because Spark cannot: what is joined with or restricted
+to a small delta is small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tidemark.algebra.plans import (
+    Aggregate,
+    Distinct,
+    Given,
+    Join,
+    Plan,
+    Stored,
+    Touched,
+    Union,
+    Values,
+    empty,
+    transform,
+    walk,
+)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The rows of the given relations, and up to which size one is small."""
+
+    given: Mapping[str, int]
+    limit: int
+
+
+def is_small(plan: Plan, sizes: Sizes) -> bool:
+    """Whether the plan gives few rows, as far as its shape tells: joins with a small delta are taken to be small."""
+    match plan:
+        case Values():
+            return True
+        case Given(name=name):
+            return sizes.given[name] <= sizes.limit
+        case Stored():
+            # Even a short one: joined with a long one it gives as many rows as the long one has.
+            return False
+        case Union(parts=parts):
+            return all(is_small(part, sizes) for part in parts)
+        case Touched(input=source, touched=touched):
+            return is_small(touched, sizes) or is_small(source, sizes)
+        case Join(left=left, right=right):
+            small = [side for side in (left, right) if is_small(side, sizes)]
+            return len(small) == 2 or any(_is_delta(side) for side in small)
+    return all(is_small(child, sizes) for child in plan.inputs())
+
+
+def _is_delta(plan: Plan) -> bool:
+    return any(isinstance(part, Given) for part in walk(plan))
+
+
+def without_empty(plan: Plan, stored_rows: Mapping[str, int]) -> Plan:
+    """The plan with every stored relation that has no rows replaced by the empty relation: nothing to read there."""
+
+    def change(part: Plan) -> Plan | None:
+        if isinstance(part, Stored) and stored_rows[part.relation] == 0:
+            return empty(part.schema)
+        return None
+
+    return transform(plan, change)
+
+
+def runs_in_process(plan: Plan, stored_rows: Mapping[str, int], states: frozenset[str], state_rows: int) -> bool:
+    """Whether the plan reads only deltas, or is a point read of one stored relation.
+
+    ``states`` are the network's inner states: a grouping of one that has few rows counts as a point read too.
+    """
+    relations = {part.relation for part in walk(plan) if isinstance(part, Stored)}
+    if not relations:
+        return True
+    if len(relations) > 1:
+        return False
+    (relation,) = relations
+    few = relation in states and stored_rows[relation] <= state_rows
+    return few or not any(_is_bulk_step(part) for part in walk(plan))
+
+
+def _is_bulk_step(plan: Plan) -> bool:
+    match plan:
+        case Aggregate(input=source) | Distinct(input=source):
+            return _scans(source)
+        case Join(left=left, right=right):
+            return _scans(left) and _scans(right)
+    return False
+
+
+def _scans(plan: Plan) -> bool:
+    """Whether a stored relation is read in full below, that is, not restricted to touched keys or a delta's keys."""
+    match plan:
+        case Stored():
+            return True
+        case Touched(input=source, touched=touched):
+            return _scans(touched) or (_scans(source) and not _is_keyed(plan))
+        case Join(left=left, right=right):
+            return _scans(left) and _scans(right)
+    return any(_scans(child) for child in plan.inputs())
+
+
+def _is_keyed(plan: Touched) -> bool:
+    return bool(plan.keys)

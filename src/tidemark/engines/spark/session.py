@@ -1,0 +1,132 @@
+"""Spark sessions: a local one when the user brings none, and the engine's own with pinned settings.
+
+Only what Spark Connect offers too is used here, so that the user's session may be of either kind.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from tidemark.errors import TidemarkError
+
+OLDEST_JAVA: Final = 17
+DRIVER_MEMORY: Final = "2g"
+
+_STARTUP: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.artifact.isolation.enabled": "false",
+}
+"""For a session that we start ourselves; most of these cannot be changed later."""
+
+PINNED: Final = {
+    # Meaning: these decide what a query answers.
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.timestampType": "TIMESTAMP_NTZ",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "false",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.ansi.enforceReservedKeywords": "false",
+    "spark.sql.groupByOrdinal": "true",
+    "spark.sql.orderByOrdinal": "true",
+    "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
+    # Speed: small statements over small deltas.
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.autoBroadcastJoinThreshold": str(16 * 1024 * 1024),
+    "spark.sql.execution.arrow.localRelationThreshold": str(64 * 1024 * 1024),
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "2000",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    "spark.sql.parquet.mergeSchema": "false",
+}
+"""For the engine's own session, whoever started Spark."""
+
+
+def local_session() -> SparkSession:
+    """The session that is active in this process, or else a new local one.
+
+    A session that we start lives until the process ends: starting one takes seconds, and since ``getOrCreate``
+    hands it to anybody who asks, stopping it earlier could pull it from under somebody else's feet.
+    """
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    require_java()
+    warehouse = Path(tempfile.gettempdir()) / f"tidemark-warehouse-{os.getuid()}"
+    builder = SparkSession.builder.master("local[*]").appName("tidemark")
+    builder = builder.config("spark.driver.memory", os.environ.get("TIDEMARK_DRIVER_MEMORY", DRIVER_MEMORY))
+    builder = builder.config("spark.sql.warehouse.dir", str(warehouse))
+    builder = builder.config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_quiet_logging()}")
+    for key, value in _STARTUP.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    atexit.register(session.stop)
+    return session
+
+
+def own_session(session: SparkSession) -> SparkSession:
+    """A session beside the given one, on the same Spark, with our settings and our temporary views."""
+    own = session.newSession()
+    for key, value in PINNED.items():
+        own.conf.set(key, value)
+    return own
+
+
+def require_java() -> None:
+    """Refuse to start Spark without a Java that can run it, with words that help."""
+    java = _java_executable()
+    if java is None:
+        raise _java_missing("no Java was found (neither JAVA_HOME nor java on the PATH)")
+    version = _java_version(java)
+    if version is None:
+        raise _java_missing(f"{java} does not tell its version")
+    if version < OLDEST_JAVA:
+        raise _java_missing(f"{java} is Java {version}")
+
+
+def _java_missing(found: str) -> TidemarkError:
+    return TidemarkError(
+        "java_missing",
+        f"Spark needs Java {OLDEST_JAVA} or newer: {found}",
+        hint="install it with 'apt-get install openjdk-17-jre-headless' (Debian, Ubuntu) or 'brew install openjdk@17' "
+        "(macOS), or set JAVA_HOME to one; connect(\"duckdb\") works without Java",
+    )
+
+
+def _java_executable() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        # Spark's launcher takes JAVA_HOME without looking at the PATH, so a wrong one must not pass here.
+        java = Path(home) / "bin" / "java"
+        return str(java) if java.is_file() else None
+    return shutil.which("java")
+
+
+def _java_version(java: str) -> int | None:
+    try:
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
+    return int(match.group(1)) if match else None
+
+
+def _quiet_logging() -> str:
+    """The logging settings beside this module: errors only, to the standard error stream."""
+    return (Path(__file__).parent / "log4j2.properties").as_uri()

@@ -1,0 +1,84 @@
+"""Removing files that nothing needs any more.
+
+Files that no record names were staged by a commit that never happened. They wait for a while, because the JVM of a
+process that was killed may still be writing. Files that a merge replaced wait for foreign readers that are in the
+middle of them; those that the log needs stay for good.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from tidemark.engines.spark.lake import STATES, TABLES
+from tidemark.engines.spark.options import Options
+from tidemark.engines.spark.records import Merged, log_files
+from tidemark.engines.spark.relations import Relations
+from tidemark.engines.spark.transactions import Row
+
+
+def sweep(root: Path, relations: Relations, rows: Iterable[Row], options: Options) -> list[Path]:
+    """Remove what may go now, and say what it was."""
+    needed, replaced = _named_files(relations, rows)
+    now = time.time()
+    removed = []
+    for path in _data_files(root, relations):
+        if path in needed:
+            continue
+        gone_at, wait = replaced.get(path), options.keep_merged_seconds
+        if gone_at is None:
+            gone_at, wait = _modified(path), options.sweep_after_seconds
+        if now - gone_at > wait:
+            path.unlink(missing_ok=True)
+            removed.append(path)
+    return removed + _sweep_directories(root, relations, now - options.sweep_after_seconds)
+
+
+def _named_files(relations: Relations, rows: Iterable[Row]) -> tuple[set[Path], dict[Path, float]]:
+    """The files that are needed, and those that merges replaced with the time when they did.
+
+    File names are never used twice, so it is enough to look for each in every folder that is in use.
+    """
+    folders = {name: relation.directory for name, relation in relations.items()}
+    named: set[str] = {f.path for r in relations.values() for f in (*r.files, *r.published)}
+    gone: dict[str, float] = {}
+    for row in rows:
+        named.update(file.path for file in log_files(row.record))
+        if isinstance(row.record, Merged):
+            gone.update((path, row.time.timestamp()) for path in row.record.removed)
+    roots = [Path(root) for root in folders.values()]
+    needed = {folder / name for folder in roots for name in named}
+    replaced = {folder / name: at for folder in roots for name, at in gone.items()}
+    return needed, replaced
+
+
+def _data_files(root: Path, relations: Relations) -> list[Path]:
+    found = []
+    for relation in relations.values():
+        folder = root / relation.directory
+        for path in folder.rglob("*"):
+            if path.is_file() and "_delta_log" not in path.relative_to(folder).parts:
+                found.append(path)
+    return found
+
+
+def _sweep_directories(root: Path, relations: Relations, before: float) -> list[Path]:
+    """The folders of relations that were dropped, or never came to be."""
+    used = {root / relation.directory for relation in relations.values()}
+    removed = []
+    for kind in (TABLES, STATES):
+        for folder in (root / kind).iterdir():
+            newest = max((_modified(path) for path in (folder, *folder.rglob("*"))), default=0.0)
+            if folder not in used and newest < before:
+                shutil.rmtree(folder, ignore_errors=True)
+                removed.append(folder)
+    return removed
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0

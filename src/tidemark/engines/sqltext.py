@@ -1,0 +1,403 @@
+"""From a resolved plan to SQL text, for engines that speak SQL.
+
+Selections, projections and inner joins above the same leaves become *one* SELECT block with a flat list of sources,
+because optimizers reorder joins within a block and not across nested projections. A union, a grouping or a
+restriction to touched keys is a source of its own.
+
+Weights are carried apart from the values: each source either has a weight column or counts each row once, and the
+weight of a block's row is the product of its sources' weights. Decimals are never multiplied by weights: sums over
+weighted rows repeat each row as often as its weight says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tidemark.algebra.expressions import Call, Case, Cast, Column, Expression, Literal, conjuncts
+from tidemark.algebra.functions import FUNCTIONS, Signature
+from tidemark.algebra.plans import (
+    Aggregate,
+    AggregateCall,
+    AggregateFunction,
+    Distinct,
+    Filter,
+    Given,
+    Join,
+    Negate,
+    Plan,
+    Project,
+    Sort,
+    Stored,
+    Touched,
+    Union,
+    Values,
+)
+from tidemark.algebra.types import WEIGHT, Schema, Type
+
+LONG_TEXT = 20_000
+
+
+@dataclass(frozen=True)
+class Source:
+    """Something that can stand in FROM: a table's name or a query in parentheses, with its columns' SQL names.
+
+    ``weight`` is the name of the weight column, or None when each row counts once. ``small`` sources are given
+    deltas, from which a join is best started.
+    """
+
+    text: str
+    columns: tuple[str, ...]
+    weight: str | None = None
+    small: bool = False
+
+
+@dataclass(frozen=True)
+class Item:
+    """A source in the FROM list of one block, under its alias."""
+
+    alias: str
+    source: Source
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A conjunct of the WHERE clause and the aliases that it reads."""
+
+    text: str
+    aliases: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Output:
+    text: str
+    aliases: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Select:
+    """One SELECT block: sources, conditions, outputs; the weight is the product of ``weights`` times ``sign``."""
+
+    items: tuple[Item, ...]
+    conditions: tuple[Condition, ...]
+    outputs: tuple[Output, ...]
+    weights: tuple[str, ...] = ()
+    sign: int = 1
+
+    @property
+    def is_unit(self) -> bool:
+        """Whether each row counts exactly once."""
+        return not self.weights and self.sign == 1
+
+    @property
+    def weight(self) -> str:
+        product = " * ".join(self.weights) or "CAST(1 AS BIGINT)"
+        return product if self.sign == 1 else f"-({product})"
+
+
+class Dialect(Protocol):
+    """What differs between the engines' SQL."""
+
+    def quote(self, name: str) -> str: ...
+    def type_name(self, type: Type) -> str: ...
+    def literal(self, literal: Literal) -> str: ...
+    def cast(self, text: str, source: Type, target: Type) -> str: ...
+    def call(self, function: str, arguments: tuple[str, ...], signature: Signature) -> str: ...
+    def stored(self, plan: Stored) -> Source: ...
+    def given(self, plan: Given) -> Source: ...
+    def null_safe_equal(self, left: str, right: str) -> str: ...
+    def semi_join(self) -> str: ...
+    def from_clause(self, items: tuple[Item, ...], conditions: tuple[Condition, ...]) -> str: ...
+    def repeated(self, query: str, alias: str, weight: str) -> str: ...
+
+
+@dataclass
+class Compiler:
+    """Compiles one plan; aliases are numbered across the whole statement."""
+
+    dialect: Dialect
+    aliases: int = field(default=0)
+
+    # Statements
+
+    def weighted(self, plan: Plan) -> str:
+        """The statement for the plan's net rows with their weights."""
+        names, body = self._weighted_body(plan)
+        total = f"CAST(SUM({WEIGHT}) AS BIGINT)"
+        listed = ", ".join(names)
+        return (
+            f"SELECT {listed}, {total} AS {WEIGHT} FROM ({body}) AS {self._alias()} "
+            f"GROUP BY {listed} HAVING SUM({WEIGHT}) <> 0"
+        )
+
+    def rows(self, plan: Plan) -> str:
+        """The statement for the plan's rows, equal rows repeated, in order if the plan sorts."""
+        tail, visible = "", len(plan.schema)
+        if isinstance(plan, Sort):
+            tail, plan = self._sort_tail(plan), plan.input
+        select = self._select(plan)
+        names = _names(len(plan.schema))
+        if select.is_unit:
+            body = self._select_text(select, names, None)
+            shown = ", ".join(names[:visible])
+            return body if not tail else f"SELECT {shown} FROM ({body}) AS {self._alias()}{tail}"
+        alias = self._alias()
+        text = self.dialect.repeated(self.weighted(plan), alias, WEIGHT)
+        return f"SELECT {', '.join(f'{alias}.{name}' for name in names[:visible])} FROM {text}{tail}"
+
+    def _sort_tail(self, plan: Sort) -> str:
+        outputs = tuple(Output(name) for name in _names(len(plan.input.schema)))
+        shown = []
+        for key in plan.keys:
+            direction = "DESC" if key.descending else "ASC"
+            nulls = "FIRST" if key.nulls_first else "LAST"
+            shown.append(f"{self.expression(key.expression, outputs)} {direction} NULLS {nulls}")
+        tail = f" ORDER BY {', '.join(shown)}" if shown else ""
+        if plan.limit is not None:
+            tail += f" LIMIT {plan.limit}"
+        return tail + (f" OFFSET {plan.offset}" if plan.offset else "")
+
+    # Plans
+
+    def _weighted_body(self, plan: Plan) -> tuple[tuple[str, ...], str]:
+        names = _names(len(plan.schema))
+        parts = plan.parts if isinstance(plan, Union) else (plan,)
+        return names, " UNION ALL ".join(self._select_text(self._select(part), names, WEIGHT) for part in parts)
+
+    def _select(self, plan: Plan) -> Select:
+        """The block of a plan."""
+        match plan:
+            case Filter(input=source, predicate=predicate):
+                return self._with_conditions(self._select(source), predicate)
+            case Project(input=source, expressions=expressions):
+                return self._project(self._select(source), expressions)
+            case Join(left=left, right=right, predicate=predicate):
+                return self._with_conditions(_product(self._select(left), self._select(right)), predicate)
+            case Negate(input=source):
+                block = self._select(source)
+                return Select(block.items, block.conditions, block.outputs, block.weights, -block.sign)
+        return self._from(self._source(plan))
+
+    def _source(self, plan: Plan) -> Source:
+        match plan:
+            case Stored():
+                return self.dialect.stored(plan)
+            case Given():
+                return self.dialect.given(plan)
+            case Values():
+                return self._values(plan)
+            case Union():
+                names, body = self._weighted_body(plan)
+                return Source(f"({body})", names, WEIGHT)
+            case Distinct(input=source):
+                keys = tuple(source.columns())
+                return self._group(self._select(source), keys, (), signed=False)
+            case Aggregate(input=source, keys=keys, aggregates=aggregates, signed=signed):
+                return self._group(self._select(source), keys, aggregates, signed=signed)
+            case Touched():
+                return self._touched(plan)
+        raise TypeError(f"an engine cannot evaluate {type(plan).__name__} here")
+
+    def _from(self, source: Source) -> Select:
+        alias = self._alias()
+        outputs = tuple(Output(f"{alias}.{column}", frozenset({alias})) for column in source.columns)
+        weights = () if source.weight is None else (f"{alias}.{source.weight}",)
+        return Select((Item(alias, source),), (), outputs, weights)
+
+    def _with_conditions(self, block: Select, predicate: Expression) -> Select:
+        added = []
+        for part in conjuncts(predicate):
+            if isinstance(part, Literal) and part.value is True:
+                continue
+            output = self._output(part, block.outputs)
+            added.append(Condition(output.text, output.aliases))
+        return Select(block.items, block.conditions + tuple(added), block.outputs, block.weights, block.sign)
+
+    def _project(self, block: Select, expressions: tuple[Expression, ...]) -> Select:
+        outputs = tuple(self._output(expression, block.outputs) for expression in expressions)
+        if sum(len(output.text) for output in outputs) > LONG_TEXT:
+            # Substituting again and again would make the text grow without bound: nest instead.
+            names = _names(len(block.outputs))
+            inner = self._from(Source(f"({self._select_text(block, names, WEIGHT)})", names, WEIGHT))
+            outputs = tuple(self._output(expression, inner.outputs) for expression in expressions)
+            block = inner
+        return Select(block.items, block.conditions, outputs, block.weights, block.sign)
+
+    def _select_text(self, block: Select, names: tuple[str, ...], weight: str | None) -> str:
+        shown = [f"{output.text} AS {name}" for output, name in zip(block.outputs, names, strict=True)]
+        if weight is not None:
+            shown.append(f"{block.weight} AS {weight}")
+        return f"SELECT {', '.join(shown)} {self.dialect.from_clause(block.items, block.conditions)}"
+
+    def _values(self, plan: Values) -> Source:
+        names = _names(len(plan.schema))
+        if not plan.schema.fields:
+            return Source("(SELECT 1 AS nothing)" if plan.rows else "(SELECT 1 AS nothing WHERE FALSE)", ())
+        if not plan.rows:
+            nulls = (f"{self._typed_null(f.type)} AS {n}" for n, f in zip(names, plan.schema.fields, strict=True))
+            return Source(f"(SELECT {', '.join(nulls)} WHERE FALSE)", names)
+        rows = (self._values_row(row, plan.schema, names) for row in plan.rows)
+        return Source(f"({' UNION ALL '.join(rows)})", names)
+
+    def _values_row(self, row: tuple[object, ...], schema: Schema, names: tuple[str, ...]) -> str:
+        cells = zip(row, schema.fields, names, strict=True)
+        shown = (f"{self.dialect.literal(Literal(value, f.type))} AS {n}" for value, f, n in cells)  # type: ignore[arg-type]
+        return f"SELECT {', '.join(shown)}"
+
+    def _typed_null(self, type: Type) -> str:
+        return f"CAST(NULL AS {self.dialect.type_name(type)})"
+
+    def _group(
+        self, block: Select, keys: tuple[Expression, ...], aggregates: tuple[AggregateCall, ...], *, signed: bool
+    ) -> Source:
+        """A grouping as a query in parentheses. Rows out count once each."""
+        names = _names(len(keys) + len(aggregates))
+        block = self._repeated_for_sums(block, aggregates)
+        key_texts = [self._output(key, block.outputs).text for key in keys]
+        texts = key_texts + [self._aggregate(call, block) for call in aggregates]
+        shown = ", ".join(f"{text} AS {name}" for text, name in zip(texts, names, strict=True)) or "1 AS nothing"
+        query = f"SELECT {shown} {self.dialect.from_clause(block.items, block.conditions)}"
+        if key_texts:
+            query += f" GROUP BY {', '.join(str(i + 1) for i in range(len(key_texts)))}"
+            if not signed and not block.is_unit:
+                query += f" HAVING SUM({block.weight}) > 0"
+        return Source(f"({query})", names)
+
+    def _repeated_for_sums(self, block: Select, aggregates: tuple[AggregateCall, ...]) -> Select:
+        """Give each row weight +1 or −1 by repeating it, when something is to be summed."""
+        if not block.weights or not any(call.function is AggregateFunction.SUM for call in aggregates):
+            return block
+        names, alias = _names(len(block.outputs)), self._alias()
+        query = self._select_text(block, names, WEIGHT)
+        source = Source(self.dialect.repeated(query, alias, WEIGHT), names, WEIGHT)
+        outputs = tuple(Output(f"{alias}.{name}", frozenset({alias})) for name in names)
+        return Select((Item("", source),), (), outputs, (f"SIGN({alias}.{WEIGHT})",))
+
+    def _aggregate(self, call: AggregateCall, block: Select) -> str:
+        if call.argument is None:
+            text = "COUNT(*)" if block.is_unit else f"COALESCE(SUM({block.weight}), 0)"
+            return f"CAST({text} AS BIGINT)"
+        value = self._output(call.argument, block.outputs).text
+        if call.function is AggregateFunction.COUNT:
+            counted = f"SUM(CASE WHEN {value} IS NULL THEN 0 ELSE {block.weight} END)"
+            text = f"COUNT({value})" if block.is_unit else f"COALESCE({counted}, 0)"
+            return f"CAST({text} AS BIGINT)"
+        type_name = self.dialect.type_name(call.type)
+        wide = f"CAST({value} AS {type_name})"
+        if not block.is_unit:
+            wide = f"CASE WHEN {block.weight} > 0 THEN {wide} ELSE -{wide} END"
+        return f"CAST(SUM({wide}) AS {type_name})"
+
+    def _touched(self, plan: Touched) -> Source:
+        names = _names(len(plan.schema))
+        block = self._select(plan.input)
+        inner_names = names
+        left, right = self._alias(), self._alias()
+        inner = self._select_text(block, inner_names, None if block.is_unit else WEIGHT)
+        _, touched = self._weighted_body(plan.touched)
+        equal = " AND ".join(
+            self._key_equal(f"{left}.{names[key]}", f"{right}.c{position}", plan, key, position)
+            for position, key in enumerate(plan.keys)
+        )
+        shown = [f"{left}.{name} AS {name}" for name in names]
+        weight = None
+        if not block.is_unit:
+            weight = WEIGHT
+            shown.append(f"{left}.{WEIGHT} AS {WEIGHT}")
+        query = (
+            f"SELECT {', '.join(shown)} FROM ({inner}) AS {left} {self.dialect.semi_join()} ({touched}) AS {right} "
+            f"ON {equal or 'TRUE'}"
+        )
+        return Source(f"({query})", names, weight)
+
+    def _key_equal(self, left: str, right: str, plan: Touched, key: int, position: int) -> str:
+        if plan.input.schema[key].nullable and plan.touched.schema[position].nullable:
+            return self.dialect.null_safe_equal(left, right)
+        return f"{left} = {right}"
+
+    # Expressions
+
+    def expression(self, expression: Expression, outputs: tuple[Output, ...]) -> str:
+        return self._output(expression, outputs).text
+
+    def _output(self, expression: Expression, outputs: tuple[Output, ...]) -> Output:
+        match expression:
+            case Column(index=index):
+                return outputs[index]
+            case Literal():
+                return Output(self.dialect.literal(expression))
+            case Cast(argument=argument, type=target):
+                inner = self._output(argument, outputs)
+                return Output(self.dialect.cast(inner.text, argument.type, target), inner.aliases)
+            case Case(branches=branches, default=default):
+                parts = [(self._output(c, outputs), self._output(v, outputs)) for c, v in branches]
+                last = self._output(default, outputs)
+                whens = " ".join(f"WHEN {c.text} THEN {v.text}" for c, v in parts)
+                aliases = _together([last, *(part for pair in parts for part in pair)])
+                return Output(f"CASE {whens} ELSE {last.text} END", aliases)
+            case Call(function=function, arguments=arguments, type=result):
+                inner_parts = [self._output(argument, outputs) for argument in arguments]
+                signature = Signature(tuple(argument.type for argument in arguments), result)
+                texts = tuple(part.text for part in inner_parts)
+                return Output(self.dialect.call(function, texts, signature), _together(inner_parts))
+        raise TypeError(f"not an expression: {expression!r}")
+
+    def _alias(self) -> str:
+        self.aliases += 1
+        return f"t{self.aliases}"
+
+
+def join_in_order(items: tuple[Item, ...], conditions: tuple[Condition, ...]) -> str:
+    """FROM with explicit joins, small sources first, then whatever shares a condition with what is there already."""
+    pending, waiting = list(items), list(conditions)
+    pending.sort(key=lambda item: not item.source.small)
+    first = pending.pop(0)
+    text, present = f"FROM {_item_text(first)}", {first.alias}
+    while pending:
+        position = next((i for i, item in enumerate(pending) if _connected(item, present, waiting)), 0)
+        item = pending.pop(position)
+        present.add(item.alias)
+        ready = [condition for condition in waiting if condition.aliases <= present and condition.aliases]
+        waiting = [condition for condition in waiting if condition not in ready]
+        on = " AND ".join(condition.text for condition in ready)
+        text += f" JOIN {_item_text(item)} ON {on}" if on else f" CROSS JOIN {_item_text(item)}"
+    if waiting:
+        text += " WHERE " + " AND ".join(condition.text for condition in waiting)
+    return text
+
+
+def function_call(function: str, arguments: tuple[str, ...], signature: Signature, engine: str) -> str:
+    """The SQL of a call, from the function table."""
+    row = FUNCTIONS[function]
+    template = row.duckdb if engine == "duckdb" else row.spark
+    return template(arguments, signature)
+
+
+def _connected(item: Item, present: set[str], waiting: Iterable[Condition]) -> bool:
+    return any(
+        item.alias in condition.aliases and condition.aliases - {item.alias} <= present and len(condition.aliases) > 1
+        for condition in waiting
+    )
+
+
+def _item_text(item: Item) -> str:
+    return f"{item.source.text} AS {item.alias}" if item.alias else item.source.text
+
+
+def _product(left: Select, right: Select) -> Select:
+    return Select(
+        left.items + right.items,
+        left.conditions + right.conditions,
+        left.outputs + right.outputs,
+        left.weights + right.weights,
+        left.sign * right.sign,
+    )
+
+
+def _together(parts: Iterable[Output]) -> frozenset[str]:
+    return frozenset(alias for part in parts for alias in part.aliases)
+
+
+def _names(count: int) -> tuple[str, ...]:
+    return tuple(f"c{i}" for i in range(count))

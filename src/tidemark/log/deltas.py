@@ -1,0 +1,75 @@
+"""Deltas as Arrow tables: the columns of a relation and ``_weight``, one entry per distinct row when net."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemark.algebra.types import WEIGHT, Schema
+
+
+def no_change(schema: Schema) -> pa.Table:
+    return schema.weighted.empty_table()
+
+
+def net(table: pa.Table) -> pa.Table:
+    """Delta-union in one table: weights of equal rows added up, rows that cancel dropped.
+
+    >>> t = pa.table({"a": [1, 1, 2], "_weight": pa.array([1, -1, 2], pa.int64())})
+    >>> net(t).to_pylist()
+    [{'a': 2, '_weight': 2}]
+    """
+    if table.num_rows <= 1:
+        return table
+    # Positional names, because a result may carry the same name twice and Arrow groups by name.
+    names = [f"c{i}" for i in range(table.num_columns - 1)]
+    positional = table.rename_columns([*names, WEIGHT]).combine_chunks()
+    summed = positional.group_by(names, use_threads=False).aggregate([(WEIGHT, "sum")])
+    summed = summed.select([*names, f"{WEIGHT}_sum"])
+    kept = summed.filter(pc.not_equal(summed.column(len(names)), 0))
+    return kept.rename_columns(table.schema.names).cast(table.schema)
+
+
+def combine(*tables: pa.Table) -> pa.Table:
+    """The deltas of several blocks, one after the other, as one net delta."""
+    return net(pa.concat_tables(tables))
+
+
+def negated(table: pa.Table) -> pa.Table:
+    position = table.num_columns - 1
+    return table.set_column(position, WEIGHT, pc.negate(table.column(position)))
+
+
+def weighted(rows: pa.Table, weight: int = 1) -> pa.Table:
+    """The rows, each with the given weight (not yet net)."""
+    return rows.append_column(WEIGHT, pa.array([weight] * rows.num_rows, pa.int64()))
+
+
+def inserted(table: pa.Table) -> pa.Table:
+    return table.filter(pc.greater(table.column(table.num_columns - 1), 0))
+
+
+def deleted(table: pa.Table) -> pa.Table:
+    """The entries of negative weight, as they are."""
+    return table.filter(pc.less(table.column(table.num_columns - 1), 0))
+
+
+def expand(table: pa.Table) -> pa.Table:
+    """The rows without the weight column, each as often as its weight's absolute value says."""
+    weights = pc.abs(table.column(table.num_columns - 1))
+    rows = table.select(list(range(table.num_columns - 1)))
+    if table.num_rows == 0 or pc.max(weights).as_py() == 1:
+        return rows
+    counts = weights.to_numpy()
+    indices = pa.array(range(table.num_rows), pa.int64()).to_numpy().repeat(counts)
+    return rows.take(pa.array(indices))
+
+
+def size(table: pa.Table) -> int:
+    """How many rows the delta adds and removes in all."""
+    return int(pc.sum(pc.abs(table.column(table.num_columns - 1))).as_py() or 0)
+
+
+def growth(table: pa.Table) -> int:
+    """By how many rows the relation grows."""
+    return int(pc.sum(table.column(table.num_columns - 1)).as_py() or 0)

@@ -1,0 +1,109 @@
+"""The nodes of the network, and the plans that bring each one up to date."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from tidemark.algebra.plans import Aggregate, Given, Negate, Plan, Scan, State, transform, union
+from tidemark.algebra.types import Schema
+from tidemark.calculus.as_of import Block, resolve
+from tidemark.calculus.chain import differentiate
+from tidemark.calculus.group import merged_delta, partial_sums
+from tidemark.calculus.states import new
+from tidemark.calculus.terms import distribute
+
+
+class NodeKind(enum.Enum):
+    """A *view* is stored and seen by users; a *state* keeps the counts of a grouping; a *shared* subplan is not
+    stored: only its change is derived, once, for all that need it."""
+
+    VIEW = "view"
+    STATE = "state"
+    SHARED = "shared"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A derived relation of the network. Its plan reads tables and nodes of lower levels.
+
+    ``influents`` are the relations whose change can change this node; ``shared`` names the subplans of its plan that
+    are nodes of their own; ``views`` are the views that it serves.
+    """
+
+    name: str
+    kind: NodeKind
+    plan: Plan
+    level: int
+    influents: frozenset[str]
+    strategy: str = "auto"
+    views: tuple[str, ...] = ()
+    shared: tuple[tuple[Plan, str], ...] = ()
+
+    @property
+    def schema(self) -> Schema:
+        return self.plan.schema
+
+    @property
+    def is_stored(self) -> bool:
+        return self.kind is not NodeKind.SHARED
+
+    @property
+    def input(self) -> Plan:
+        """The linear plan whose change is derived: below the grouping for a state, else the plan itself."""
+        return self.plan.input if self.kind is NodeKind.STATE and isinstance(self.plan, Aggregate) else self.plan
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One plan to evaluate; its result is given to the next stage under ``result``, or is the node's delta."""
+
+    plan: Plan
+    result: str | None = None
+
+
+@dataclass(frozen=True)
+class Refresh:
+    """How one node is brought up to date for one set of changed influents: resolved plans, in order."""
+
+    stages: tuple[Stage, ...]
+    strategy: str
+    reason: str
+
+
+def refresh(node: Node, changed: frozenset[str], block: Block) -> Refresh:
+    """The plans that derive the node's delta when the given influents changed."""
+    if node.strategy == "complete":
+        return _complete(node, block)
+    delta = differentiate(node.input, changed, dict(node.shared))
+    shown = ", ".join(sorted(changed))
+    if not isinstance(node.plan, Aggregate):
+        plan = distribute(resolve(delta, block))
+        return Refresh((Stage(plan),), "differential", f"differentials of {shown}")
+    name = f"partial {node.name}"
+    partial = distribute(resolve(partial_sums(node.plan, delta), block))
+    given = Given(name, node.schema)
+    merged = resolve(merged_delta(node.plan, Scan(node.name, node.schema, State.OLD), given), block)
+    return Refresh((Stage(partial, name), Stage(merged)), "differential", f"counts kept; differentials of {shown}")
+
+
+def _complete(node: Node, block: Block) -> Refresh:
+    stored = Scan(node.name, node.schema, State.OLD)
+    plan = union((new(node.plan), Negate(stored)), node.schema)
+    return Refresh((Stage(distribute(resolve(plan, block))),), "complete", "declared with strategy = 'complete'")
+
+
+def definition(node: Node, block: Block) -> Plan:
+    """The plan of the node's whole content, for filling it at the end of the block."""
+    return distribute(resolve(new(node.plan), block))
+
+
+def expand(plan: Plan, definitions: dict[str, Plan]) -> Plan:
+    """The plan with every scan of a defined relation replaced by that definition, down to the tables."""
+
+    def replaced(part: Plan) -> Plan | None:
+        if isinstance(part, Scan) and part.relation in definitions:
+            return expand(definitions[part.relation], definitions)
+        return None
+
+    return transform(plan, replaced)

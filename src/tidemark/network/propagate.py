@@ -1,0 +1,145 @@
+"""Propagation: breadth first, bottom up, level by level (AMOS 1.5.1).
+
+Each node that reads something that changed derives its own net delta and passes it on. A node whose delta is empty
+ends the wave there. The delta of a shared node is discarded as soon as nothing above needs it any more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from tidemark.algebra.functions import FUNCTIONS
+from tidemark.algebra.expressions import Call, Cast, Expression
+from tidemark.algebra.expressions import walk as walk_expression
+from tidemark.algebra.plans import Plan, State, Stored, expressions_of, relations_of, walk
+from tidemark.algebra.printing import show_expression
+from tidemark.calculus.as_of import Block, delta_name
+from tidemark.engines.base import Engine
+from tidemark.errors import TidemarkError
+from tidemark.log import deltas as delta_tables
+from tidemark.network.build import Network
+from tidemark.network.nodes import Node, NodeKind, Refresh, refresh
+
+
+@dataclass(frozen=True)
+class Step:
+    """What was done for one node: a line of the trace."""
+
+    node: str
+    strategy: str
+    reason: str
+    rows_in: int
+    rows_out: int
+    rows_read: int
+    milliseconds: float
+
+
+@dataclass
+class Wave:
+    """The deltas of a block, of tables and nodes, and the steps that derived them."""
+
+    deltas: dict[str, pa.Table]
+    steps: list[Step] = field(default_factory=list)
+
+    def given(self) -> dict[str, pa.Table]:
+        """The deltas under the names by which resolved plans know them."""
+        return given_deltas(self.deltas)
+
+
+@dataclass
+class RefreshCache:
+    """Refresh plans by node and changed influents: a network's plans are derived once, not per transaction."""
+
+    plans: dict[tuple[str, frozenset[str]], Refresh] = field(default_factory=dict)
+
+    def get(self, node: Node, changed: frozenset[str], all_changed: frozenset[str]) -> Refresh:
+        # Which relations below changed decides how old and new states are read, so it is part of the key.
+        below = frozenset(name for name in all_changed if name in _reads(node)) | changed
+        key = (node.name, below)
+        if key not in self.plans:
+            self.plans[key] = refresh(node, changed, Block(changed=below))
+        return self.plans[key]
+
+
+def given_deltas(deltas: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    return {delta_name(relation, State.DELTA): delta for relation, delta in deltas.items()}
+
+
+def propagate(network: Network, changed: Mapping[str, pa.Table], engine: Engine, cache: RefreshCache) -> Wave:
+    """Derive the deltas of all affected nodes from the net deltas of tables."""
+    wave = Wave({name: delta for name, delta in changed.items() if delta.num_rows})
+    if not network.read & wave.deltas.keys():
+        return wave
+    waiting = {node.name: sum(node.name in n.influents for n in network.nodes.values()) for node in network.nodes.values()}
+    for node in network.nodes.values():
+        touched = node.influents & wave.deltas.keys()
+        if touched:
+            _advance(node, frozenset(touched), wave, engine, cache)
+        _discard(network, node, wave, waiting)
+    return wave
+
+
+def _advance(node: Node, touched: frozenset[str], wave: Wave, engine: Engine, cache: RefreshCache) -> None:
+    started = time.perf_counter()
+    plan = cache.get(node, touched, frozenset(wave.deltas))
+    given = wave.given()
+    delta = None
+    try:
+        for stage in plan.stages:
+            delta = engine.evaluate(stage.plan, given)
+            if stage.result is not None:
+                given[stage.result] = delta
+    except TidemarkError as error:
+        raise _named(error, node) from error
+    assert delta is not None
+    if delta.num_rows:
+        wave.deltas[node.name] = delta
+    rows_in = sum(delta_tables.size(wave.deltas[name]) for name in touched)
+    read = sum(_rows_read(stage.plan, engine) for stage in plan.stages)
+    spent = (time.perf_counter() - started) * 1000
+    wave.steps.append(
+        Step(node.name, plan.strategy, plan.reason, rows_in, delta_tables.size(delta), read, round(spent, 3))
+    )
+
+
+def _discard(network: Network, node: Node, wave: Wave, waiting: dict[str, int]) -> None:
+    """Forget the delta of a shared node when the last node that reads it has been processed."""
+    for influent in node.influents:
+        below = network.nodes.get(influent)
+        if below is None or below.kind is not NodeKind.SHARED:
+            continue
+        waiting[influent] -= 1
+        if not waiting[influent]:
+            wave.deltas.pop(influent, None)
+
+
+def _reads(node: Node) -> frozenset[str]:
+    return relations_of(node.plan) | node.influents
+
+
+def _rows_read(plan: Plan, engine: Engine) -> int:
+    """The stored rows under the plan's scans: what is read at most."""
+    return sum(engine.rows(part.relation) for part in walk(plan) if isinstance(part, Stored))
+
+
+def _named(error: TidemarkError, node: Node) -> TidemarkError:
+    """The error with the view's name and the expressions that can raise it."""
+    views = " and ".join(repr(view) for view in node.views)
+    suspects = [show_expression(e) for part in walk(node.plan) for e in expressions_of(part) if _can_fail(e, error.code)]
+    where = f"; it may come from {' or '.join(dict.fromkeys(suspects))}" if suspects else ""
+    return TidemarkError(
+        error.code, f"the view {views} cannot be brought up to date: {error.message}{where}", hint=error.hint
+    )
+
+
+def _can_fail(expression: Expression, code: str) -> bool:
+    for part in walk_expression(expression):
+        if isinstance(part, Call) and (FUNCTIONS[part.function].fails or "").find(code.replace("_", " ")) >= 0:
+            return True
+        if isinstance(part, Cast) and code in ("overflow", "invalid_value"):
+            return True
+    return False

@@ -1,0 +1,105 @@
+"""What is defined: tables, plain views and materialized views. Immutable; a change makes a new catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TypeAlias
+
+from tidemark.algebra.expressions import Expression
+from tidemark.algebra.plans import Plan, Scan
+from tidemark.algebra.types import Schema
+from tidemark.errors import TidemarkError
+
+
+@dataclass(frozen=True)
+class Check:
+    """A CHECK constraint: violated by rows for which the condition is false."""
+
+    text: str
+    condition: Expression
+
+
+@dataclass(frozen=True)
+class Table:
+    name: str
+    schema: Schema
+    text: str
+    dialect: str = "postgres"
+    primary_key: tuple[int, ...] = ()
+    checks: tuple[Check, ...] = ()
+
+
+@dataclass(frozen=True)
+class View:
+    """A view: its plan reads tables and materialized views; plain views in it were expanded."""
+
+    name: str
+    plan: Plan
+    text: str
+    dialect: str = "postgres"
+    materialized: bool = True
+    options: Mapping[str, str] = field(default_factory=dict)
+    depends_on: frozenset[str] = frozenset()
+
+    @property
+    def schema(self) -> Schema:
+        return self.plan.schema
+
+
+Relation: TypeAlias = Table | View
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """All relations by name, in order of creation."""
+
+    relations: Mapping[str, Relation] = field(default_factory=lambda: MappingProxyType({}))
+
+    def get(self, name: str) -> Relation | None:
+        return self.relations.get(name)
+
+    def with_relation(self, relation: Relation) -> Catalog:
+        return replace(self, relations=MappingProxyType({**self.relations, relation.name: relation}))
+
+    def without(self, name: str) -> Catalog:
+        kept = {key: value for key, value in self.relations.items() if key != name}
+        return replace(self, relations=MappingProxyType(kept))
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return tuple(r for r in self.relations.values() if isinstance(r, Table))
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        return tuple(r for r in self.relations.values() if isinstance(r, View))
+
+    @property
+    def materialized_views(self) -> tuple[View, ...]:
+        return tuple(view for view in self.views if view.materialized)
+
+    def dependents(self, name: str) -> tuple[View, ...]:
+        """The views that name the relation in their definition, in order of creation."""
+        return tuple(view for view in self.views if name in view.depends_on)
+
+    def scan(self, name: str) -> Plan:
+        """How a query reads the relation: plain views are expanded, everything else is scanned."""
+        relation = self.relations[name]
+        if isinstance(relation, View) and not relation.materialized:
+            return relation.plan
+        return Scan(name, relation.schema)
+
+    def must_be_new(self, name: str) -> None:
+        """Refuse a name that is taken, also when it differs only in case (stores may not tell them apart)."""
+        for existing in self.relations:
+            if existing.lower() == name.lower():
+                raise TidemarkError(
+                    "exists", f"there is already a relation named {existing!r}", hint="drop it first, or choose another name"
+                )
+
+    def suggestions(self, name: str) -> str:
+        known = sorted(self.relations)
+        return "relations: " + ", ".join(known) if known else "there are no relations yet: CREATE TABLE first"
+
+

@@ -1,0 +1,200 @@
+"""Binding INSERT, UPDATE and DELETE: each becomes plans for the rows that leave and the rows that come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from tidemark.algebra.expressions import Expression, Literal, Value
+from tidemark.algebra.functions import assignment_cast_allowed
+from tidemark.algebra.plans import Filter, Plan, Project, Scan
+from tidemark.algebra.scalar import value_of
+from tidemark.algebra.types import Field, Kind
+from tidemark.errors import TidemarkError
+from tidemark.sql.catalog import Catalog, Table, View
+from tidemark.sql.coerce import coerce, is_text_literal
+from tidemark.sql.expressions import ExpressionBinder
+from tidemark.sql.literals import read_text
+from tidemark.sql.queries import QueryBinder
+from tidemark.sql.scope import Scope
+from tidemark.sql.text import Source, fold
+
+
+@dataclass(frozen=True)
+class InsertRows:
+    """INSERT … VALUES: whole rows of the table, ready."""
+
+    table: Table
+    rows: tuple[tuple[Value, ...], ...]
+
+
+@dataclass(frozen=True)
+class InsertQuery:
+    """INSERT … SELECT: a plan whose rows are whole rows of the table."""
+
+    table: Table
+    plan: Plan
+
+
+@dataclass(frozen=True)
+class DeleteRows:
+    """DELETE: the plan gives the rows that leave."""
+
+    table: Table
+    plan: Plan
+
+
+@dataclass(frozen=True)
+class UpdateRows:
+    """UPDATE: the plan gives the rows that leave, the assignments make of each the row that comes."""
+
+    table: Table
+    plan: Plan
+    assignments: tuple[Expression, ...]
+
+
+def table_for_change(name: str, catalog: Catalog, source: Source, node: exp.Expression | None = None) -> Table:
+    relation = catalog.get(name)
+    if relation is None:
+        raise source.error("unknown_relation", f"there is no table {name!r}", node, hint=catalog.suggestions(name))
+    if isinstance(relation, View):
+        raise source.error("not_a_table", f"{name!r} is a view: change the tables below it", node)
+    return relation
+
+
+def bind_insert(tree: exp.Insert, catalog: Catalog, source: Source) -> InsertRows | InsertQuery:
+    _refuse(tree, source, "with_", "conflict", "returning", "overwrite", "where", "alternative", "ignore", "default")
+    target = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
+    table = table_for_change(_table_name(target, source), catalog, source, target)
+    named = [fold(column) for column in tree.this.expressions] if isinstance(tree.this, exp.Schema) else None
+    positions = _positions(table, named, source, tree.this)
+    if isinstance(tree.expression, exp.Values):
+        rows = tuple(_row(entry, table, positions, source) for entry in tree.expression.expressions)
+        return InsertRows(table, rows)
+    if tree.expression is None:
+        raise source.error("unsupported", "INSERT needs VALUES or a query", tree)
+    plan = QueryBinder(source, catalog).bind_view(tree.expression)
+    _right_number(len(plan.schema), positions, named, table, source, tree.expression)
+    cells: list[Expression] = [Literal(None, f.type) for f in table.schema.fields]
+    for column, position in zip(plan.columns(), positions, strict=False):
+        cells[position] = _assigned(column, table.schema[position], source, tree.expression)
+    return InsertQuery(table, Project(plan, table.schema.names, tuple(cells)))
+
+
+def bind_delete(tree: exp.Delete, catalog: Catalog, source: Source) -> DeleteRows:
+    _refuse(tree, source, "with_", "using", "returning", "limit", "order", "tables", "cluster")
+    table, plan, _ = _selected(tree.this, tree.args.get("where"), catalog, source)
+    return DeleteRows(table, plan)
+
+
+def bind_update(tree: exp.Update, catalog: Catalog, source: Source) -> UpdateRows:
+    _refuse(tree, source, "with_", "from_", "returning", "limit", "order")
+    table, plan, scope = _selected(tree.this, tree.args.get("where"), catalog, source)
+    binder = ExpressionBinder(source, scope)
+    cells: list[Expression] = list(plan.columns())
+    assigned: set[int] = set()
+    for assignment in tree.expressions:
+        if not isinstance(assignment, exp.EQ) or not isinstance(assignment.this, exp.Column):
+            raise source.error("unsupported", "SET takes column = expression", assignment)
+        name = fold(assignment.this.this)
+        if name not in table.schema.names:
+            raise source.error(
+                "unknown_column", f"{table.name!r} has no column {name!r}", assignment, hint=f"columns: {', '.join(table.schema.names)}"
+            )
+        position = table.schema.position(name)
+        if position in assigned:
+            raise source.error("syntax", f"the column {name!r} is assigned twice", assignment)
+        assigned.add(position)
+        bound = binder.bind(assignment.expression)
+        cells[position] = _assigned(bound, table.schema[position], source, assignment.expression)
+    return UpdateRows(table, plan, tuple(cells))
+
+
+def _selected(
+    target: exp.Expression, where: exp.Expression | None, catalog: Catalog, source: Source
+) -> tuple[Table, Plan, Scope]:
+    """The table, the plan of its rows that the condition picks, and the scope of its columns."""
+    table = table_for_change(_table_name(target, source), catalog, source, target)
+    alias = target.args.get("alias")
+    scope = Scope.of(table.name if alias is None else fold(alias.this), table.schema)
+    plan: Plan = Scan(table.name, table.schema)
+    if where is not None:
+        plan = Filter(plan, ExpressionBinder(source, scope).condition(where.this, "WHERE"))
+    return table, plan, scope
+
+
+def _table_name(node: exp.Expression, source: Source) -> str:
+    if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
+        raise source.error("unsupported", "a table's name is expected here", node)
+    if node.args.get("db") is not None:
+        raise source.error("unsupported", "schema names are not supported", node)
+    return fold(node.this)
+
+
+def _refuse(tree: exp.Expression, source: Source, *parts: str) -> None:
+    for part in parts:
+        found = tree.args.get(part)
+        if found:
+            node = found if isinstance(found, exp.Expression) else tree
+            shown = part.upper().strip("_")
+            raise source.error("unsupported", f"{shown} in {tree.key.upper()} is not supported", node)
+
+
+def _positions(table: Table, named: list[str] | None, source: Source, node: exp.Expression) -> list[int]:
+    if named is None:
+        return list(range(len(table.schema)))
+    for position, name in enumerate(named):
+        if name not in table.schema.names:
+            raise source.error(
+                "unknown_column", f"{table.name!r} has no column {name!r}", node.expressions[position], hint=f"columns: {', '.join(table.schema.names)}"
+            )
+        if name in named[:position]:
+            raise source.error("syntax", f"the column {name!r} stands twice", node.expressions[position])
+    return [table.schema.position(name) for name in named]
+
+
+def _right_number(
+    given: int, positions: list[int], named: list[str] | None, table: Table, source: Source, node: exp.Expression
+) -> None:
+    if given != len(positions):
+        what = "columns are named" if named is not None else f"columns are in {table.name!r}"
+        raise source.error("type", f"{given} values are given, but {len(positions)} {what}", node)
+
+
+def _row(entry: exp.Expression, table: Table, positions: list[int], source: Source) -> tuple[Value, ...]:
+    cells = list(entry.expressions) if isinstance(entry, exp.Tuple) else [entry]
+    _right_number(len(cells), positions, None, table, source, entry)
+    binder = ExpressionBinder(source, Scope())
+    row: list[Value] = [None] * len(table.schema)
+    for cell, position in zip(cells, positions, strict=True):
+        bound = _assigned(binder.bind(cell), table.schema[position], source, cell)
+        row[position] = _constant(bound, table.schema[position], source, cell)
+    return tuple(row)
+
+
+def _constant(bound: Expression, column: Field, source: Source, node: exp.Expression) -> Value:
+    try:
+        return value_of(bound, ())
+    except TidemarkError as error:
+        place = source.place_of(node)
+        raise TidemarkError(error.code, f"column {column.name!r}: {error.message}", place=place) from error
+
+
+def _assigned(bound: Expression, column: Field, source: Source, node: exp.Expression) -> Expression:
+    """The expression as the column's type, by the casts that assignment does silently."""
+    if bound.type == column.type:
+        return bound
+    if bound.type.kind is Kind.NULL:
+        return Literal(None, column.type)
+    try:
+        if is_text_literal(bound) and isinstance(bound, Literal):
+            return Literal(read_text(str(bound.value), column.type), column.type)
+        if assignment_cast_allowed(bound.type, column.type):
+            return coerce(bound, column.type)
+    except TidemarkError as error:
+        place = source.place_of(node)
+        raise TidemarkError(error.code, f"column {column.name!r}: {error.message}", place=place) from error
+    raise source.error(
+        "type", f"column {column.name!r} is {column.type}, the value is {bound.type}", node, hint="CAST converts"
+    )

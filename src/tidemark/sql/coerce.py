@@ -1,0 +1,55 @@
+"""Bringing expressions to the types that their place needs."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from tidemark.algebra.expressions import Cast, Expression, Literal
+from tidemark.algebra.functions import cast_value, implicit_cast_allowed
+from tidemark.algebra.types import VARCHAR, Kind, Type, common_type
+from tidemark.sql.literals import read_text
+
+
+def coerce(expression: Expression, target: Type) -> Expression:
+    """The expression as the target type; the caller knows that the cast is allowed."""
+    if expression.type == target:
+        return expression
+    if isinstance(expression, Literal):
+        if expression.value is None:
+            return Literal(None, target)
+        return Literal(cast_value(expression.value, expression.type, target), target)
+    return Cast(expression, target)
+
+
+def is_text_literal(expression: Expression) -> bool:
+    return isinstance(expression, Literal) and expression.type == VARCHAR and expression.value is not None
+
+
+def adapt_text_literals(arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
+    """A quoted literal beside values of another type is read as that type, as in ``day = '2024-01-31'``."""
+    others = [a.type for a in arguments if not is_text_literal(a) and a.type.kind is not Kind.NULL]
+    if not others or all(other == VARCHAR for other in others):
+        return arguments
+    target = common_of(others)
+    if target is None or target == VARCHAR:
+        return arguments
+    return tuple(_read_as(a, target) if is_text_literal(a) else a for a in arguments)
+
+
+def _read_as(expression: Expression, target: Type) -> Expression:
+    assert isinstance(expression, Literal)
+    return Literal(read_text(str(expression.value), target), target)
+
+
+def common_of(types: list[Type]) -> Type | None:
+    """The common type of all, or None."""
+    return reduce(lambda a, b: common_type(a, b) if a is not None else None, types[1:], types[0])  # type: ignore[arg-type, return-value]
+
+
+def settle_null(expression: Expression) -> Expression:
+    """A bare NULL in the output of a query is text, as in PostgreSQL."""
+    return coerce(expression, VARCHAR) if expression.type.kind is Kind.NULL else expression
+
+
+def fits_implicitly(source: Type, target: Type) -> bool:
+    return source == target or implicit_cast_allowed(source, target)

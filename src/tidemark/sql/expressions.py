@@ -1,0 +1,348 @@
+"""Binding expressions: from syntax to calls of the function table, with every type settled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from tidemark.algebra.expressions import Call, Case, Cast, Expression, Literal
+from tidemark.algebra.functions import FUNCTIONS, explicit_cast_allowed
+from tidemark.algebra.types import BOOLEAN, NULL, VARCHAR, Kind, Type
+from tidemark.errors import TidemarkError
+from tidemark.sql.coerce import adapt_text_literals, coerce, common_of, fits_implicitly, is_text_literal
+from tidemark.sql.literals import canonical_pattern, number, read_text
+from tidemark.sql.scope import Scope
+from tidemark.sql.text import Source
+from tidemark.sql.types import bind_type
+
+_BINARY: dict[type[exp.Expression], str] = {
+    exp.Add: "add",
+    exp.Sub: "subtract",
+    exp.Mul: "multiply",
+    exp.Div: "divide",
+    exp.Mod: "modulo",
+    exp.EQ: "eq",
+    exp.NEQ: "ne",
+    exp.LT: "lt",
+    exp.LTE: "le",
+    exp.GT: "gt",
+    exp.GTE: "ge",
+    exp.NullSafeEQ: "is_not_distinct",
+    exp.NullSafeNEQ: "is_distinct",
+    exp.And: "and",
+    exp.Or: "or",
+    exp.DPipe: "concat",
+}
+_NAMED: dict[type[exp.Expression], tuple[str, tuple[str, ...]]] = {
+    exp.Abs: ("abs", ("this",)),
+    exp.Sign: ("sign", ("this",)),
+    exp.Round: ("round", ("this", "decimals")),
+    exp.Floor: ("floor", ("this",)),
+    exp.Ceil: ("ceil", ("this",)),
+    exp.Lower: ("lower", ("this",)),
+    exp.Upper: ("upper", ("this",)),
+    exp.Length: ("length", ("this",)),
+    exp.Substring: ("substring", ("this", "start", "length")),
+    exp.Left: ("left", ("this", "expression")),
+    exp.Right: ("right", ("this", "expression")),
+    exp.Replace: ("replace", ("this", "expression", "replacement")),
+    exp.StrPosition: ("position", ("this", "substr")),
+    exp.StartsWith: ("starts_with", ("this", "expression")),
+    exp.Reverse: ("reverse", ("this",)),
+    exp.Repeat: ("repeat", ("this", "times")),
+    exp.Nullif: ("nullif", ("this", "expression")),
+    exp.DateFromParts: ("make_date", ("year", "month", "day")),
+}
+_VARIADIC: dict[type[exp.Expression], str] = {
+    exp.Coalesce: "coalesce",
+    exp.Greatest: "greatest",
+    exp.Least: "least",
+}
+_TRIMS = {"LEADING": "ltrim", "TRAILING": "rtrim", "BOTH": "trim", "": "trim"}
+_ADAPTING = frozenset(
+    "add subtract eq ne lt le gt ge is_distinct is_not_distinct coalesce greatest least nullif in_list".split()
+)
+
+Hook = Callable[[exp.Expression], Expression | None]
+
+
+@dataclass
+class ExpressionBinder:
+    """Binds expressions in one scope. ``hook`` sees each node first: groupings use it for keys and aggregates."""
+
+    source: Source
+    scope: Scope
+    hook: Hook | None = None
+
+    def bind(self, node: exp.Expression) -> Expression:
+        if self.hook is not None:
+            found = self.hook(node)
+            if found is not None:
+                return found
+        try:
+            return self._bind(node)
+        except TidemarkError as error:
+            if error.place is not None:
+                raise
+            # Errors from the function table know no places: give them this node's.
+            place = self.source.place_of(node)
+            raise TidemarkError(error.code, error.message, place=place, hint=error.hint) from error
+
+    def condition(self, node: exp.Expression, where: str) -> Expression:
+        """A BOOLEAN expression, for WHERE, ON, HAVING, CHECK and WHEN."""
+        bound = self.bind(node)
+        if bound.type.kind is Kind.NULL:
+            return coerce(bound, BOOLEAN)
+        if bound.type != BOOLEAN:
+            raise self.source.error("type", f"{where} needs a condition, this is a {bound.type}", node)
+        return bound
+
+    def _bind(self, node: exp.Expression) -> Expression:
+        kind = type(node)
+        if kind in _BINARY:
+            return self._call(_BINARY[kind], [node.this, node.expression], node)
+        if kind in _NAMED:
+            name, parts = _NAMED[kind]
+            given = [node.args[part] for part in parts if node.args.get(part) is not None]
+            extra = {key for key, value in node.args.items() if value and key not in parts}
+            self._only_known(node, extra - _HARMLESS)
+            return self._call(name, given, node)
+        if kind in _VARIADIC:
+            parts_ = [node.this, *node.expressions] if node.args.get("this") else list(node.expressions)
+            return self._call(_VARIADIC[kind], parts_, node)
+        handler = _HANDLERS.get(kind)
+        if handler is not None:
+            return handler(self, node)
+        raise self._refused(node)
+
+    def _only_known(self, node: exp.Expression, extra: set[str]) -> None:
+        if extra:
+            raise self.source.error(
+                "unsupported", f"{node.key.upper()} with {', '.join(sorted(extra))} is not supported", node
+            )
+
+    def _refused(self, node: exp.Expression) -> TidemarkError:
+        if isinstance(node, exp.Func):
+            name = node.name if isinstance(node, exp.Anonymous) else node.sql_name().lower()
+            return self.source.error(
+                "unknown_function",
+                f"the function {name!r} is not supported",
+                node,
+                hint="docs/reference/functions.md lists the functions",
+            )
+        if isinstance(node, exp.Select | exp.Subquery | exp.Exists | exp.SetOperation):
+            return self.source.error("unsupported", "subqueries in expressions are not supported yet", node)
+        return self.source.error("unsupported", f"{node.sql('postgres')[:60]!r} is not supported", node)
+
+    # Calls
+
+    def _call(self, name: str, nodes: list[exp.Expression], node: exp.Expression) -> Expression:
+        return self.call(name, tuple(self.bind(part) for part in nodes), node)
+
+    def call(self, name: str, arguments: tuple[Expression, ...], node: exp.Expression) -> Expression:
+        """A call of the function table, with its arguments brought to the types of the signature."""
+        function = FUNCTIONS[name]
+        if name in _ADAPTING:
+            arguments = adapt_text_literals(arguments)
+        signature = function.resolve(tuple(argument.type for argument in arguments))
+        if signature is None:
+            given = ", ".join(str(argument.type) for argument in arguments)
+            shown = function.infix or name
+            raise self.source.error(
+                "type", f"{shown} does not take ({given})", node, hint=f"usage: {function.usage}; CAST converts"
+            )
+        coerced = tuple(coerce(a, wanted) for a, wanted in zip(arguments, signature.arguments, strict=True))
+        nullable = function.nullable(tuple(argument.nullable for argument in coerced))
+        return Call(name, coerced, signature.result, nullable)
+
+    # Special forms
+
+    def _column(self, node: exp.Expression) -> Expression:
+        assert isinstance(node, exp.Column)
+        if isinstance(node.this, exp.Star):
+            raise self.source.error("unsupported", "* cannot stand inside an expression", node)
+        if node.args.get("db"):
+            raise self.source.error("unsupported", "schema names are not supported", node)
+        return self.scope.resolve(node, self.source)
+
+    def _literal(self, node: exp.Expression) -> Expression:
+        assert isinstance(node, exp.Literal)
+        return Literal(str(node.this), VARCHAR) if node.is_string else number(str(node.this))
+
+    def _negative(self, node: exp.Expression) -> Expression:
+        """A minus before a number belongs to the number, so that the smallest integers can be written."""
+        inner = node.this
+        if isinstance(inner, exp.Literal) and not inner.is_string:
+            return number("-" + str(inner.this))
+        return self._call("negate", [inner], node)
+
+    def _cast(self, node: exp.Expression) -> Expression:
+        target = bind_type(node.args["to"], self.source)
+        self._only_known(node, {k for k in ("format", "action", "default") if node.args.get(k)})
+        argument = self.bind(node.this)
+        if argument.type.kind is Kind.NULL:
+            return coerce(argument, target)
+        if is_text_literal(argument) and isinstance(argument, Literal):
+            return Literal(read_text(str(argument.value), target), target)
+        if argument.type == target:
+            return argument
+        if not explicit_cast_allowed(argument.type, target):
+            raise self.source.error("type", f"a {argument.type} cannot be cast to {target}", node)
+        return Cast(argument, target)
+
+    def _is(self, node: exp.Expression) -> Expression:
+        right, operand = node.expression, self.bind(node.this)
+        if isinstance(right, exp.Null):
+            return self.call("is_null", (operand,), node)
+        if isinstance(right, exp.Boolean):
+            return self.call("is_true" if right.this else "is_false", (operand,), node)
+        raise self._refused(node)
+
+    def _not(self, node: exp.Expression) -> Expression:
+        inner = node.this
+        if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null):
+            return self.call("is_not_null", (self.bind(inner.this),), node)
+        if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Boolean):
+            name = "is_not_true" if inner.expression.this else "is_not_false"
+            return self.call(name, (self.bind(inner.this),), node)
+        return self._call("not", [inner], node)
+
+    def _between(self, node: exp.Expression) -> Expression:
+        self._only_known(node, {k for k in ("symmetric",) if node.args.get(k)})
+        operand = self.bind(node.this)
+        low = self.call("ge", (operand, self.bind(node.args["low"])), node)
+        high = self.call("le", (operand, self.bind(node.args["high"])), node)
+        return self.call("and", (low, high), node)
+
+    def _in(self, node: exp.Expression) -> Expression:
+        if node.args.get("query") is not None or node.args.get("unnest") is not None:
+            raise self.source.error("unsupported", "IN with a subquery is not supported yet", node)
+        return self._call("in_list", [node.this, *node.expressions], node)
+
+    def _like(self, node: exp.Expression) -> Expression:
+        return self._pattern("like", node, "\\")
+
+    def _ilike(self, node: exp.Expression) -> Expression:
+        return self._pattern("ilike", node, "\\")
+
+    def _escape(self, node: exp.Expression) -> Expression:
+        letter = node.expression
+        if not (isinstance(letter, exp.Literal) and letter.is_string and len(letter.name) == 1):
+            raise self.source.error("unsupported", "ESCAPE takes one literal character", node)
+        if not isinstance(node.this, exp.Like | exp.ILike):
+            raise self._refused(node)
+        return self._pattern("like" if isinstance(node.this, exp.Like) else "ilike", node.this, letter.name)
+
+    def _pattern(self, name: str, node: exp.Expression, escape: str) -> Expression:
+        pattern = self.bind(node.expression)
+        if not isinstance(pattern, Literal) or pattern.type not in (VARCHAR, NULL):
+            raise self.source.error("unsupported", "LIKE takes a literal pattern", node.expression)
+        if pattern.value is not None:
+            pattern = Literal(canonical_pattern(str(pattern.value), escape), VARCHAR)
+        return self.call(name, (self.bind(node.this), pattern), node)
+
+    def _case(self, node: exp.Expression) -> Expression:
+        operand = node.args.get("this")
+        conditions, values = [], []
+        for branch in node.args["ifs"]:
+            if operand is None:
+                conditions.append(self.condition(branch.this, "WHEN"))
+            else:
+                conditions.append(self.call("eq", (self.bind(operand), self.bind(branch.this)), branch))
+            values.append(self.bind(branch.args["true"]))
+        default = node.args.get("default")
+        values.append(Literal(None, NULL) if default is None else self.bind(default))
+        return self._case_of(conditions, values, node)
+
+    def _case_of(self, conditions: list[Expression], values: list[Expression], node: exp.Expression) -> Expression:
+        adapted = adapt_text_literals(tuple(values))
+        target = self.common(adapted, "the branches of CASE", node)
+        *results, default = (coerce(value, target) for value in adapted)
+        return Case(tuple(zip(conditions, results, strict=True)), default, target)
+
+    def common(self, parts: tuple[Expression, ...], what: str, node: exp.Expression) -> Type:
+        target = common_of([part.type for part in parts])
+        if target is None or not all(fits_implicitly(p.type, target) or p.type.is_numeric for p in parts):
+            given = ", ".join(str(part.type) for part in parts)
+            raise self.source.error("type", f"{what} have no common type: {given}", node)
+        return target
+
+    def _extract(self, node: exp.Expression) -> Expression:
+        return self._by_unit("extract", str(node.this.name), node.expression, node)
+
+    def _truncate(self, node: exp.Expression) -> Expression:
+        self._only_known(node, {k for k in ("zone",) if node.args.get(k)})
+        return self._by_unit("date_trunc", str(node.args["unit"].name), node.this, node)
+
+    def _by_unit(self, family: str, unit: str, operand: exp.Expression, node: exp.Expression) -> Expression:
+        name = f"{family}_{unit.lower()}"
+        if name not in FUNCTIONS:
+            units = ", ".join(sorted(f.removeprefix(family + "_") for f in FUNCTIONS if f.startswith(family + "_")))
+            raise self.source.error(
+                "unsupported", f"the unit {unit} is not supported by {family.upper()}", node, hint=f"units: {units}"
+            )
+        return self._call(name, [operand], node)
+
+    def _trim(self, node: exp.Expression) -> Expression:
+        characters = node.args.get("expression")
+        if characters is not None and not (isinstance(characters, exp.Literal) and characters.name == " "):
+            raise self.source.error("unsupported", "TRIM takes away spaces only", node)
+        return self._call(_TRIMS[str(node.args.get("position") or "").upper()], [node.this], node)
+
+    def _concat(self, node: exp.Expression) -> Expression:
+        """The function concat(): NULLs count as empty text, other types are written as text."""
+        result: Expression = Literal("", VARCHAR)
+        for part in node.expressions:
+            bound = self.bind(part)
+            if bound.type != VARCHAR and not explicit_cast_allowed(bound.type, VARCHAR):
+                raise self.source.error("type", f"concat does not take {bound.type}", part)
+            text = self.call("coalesce", (coerce(bound, VARCHAR), Literal("", VARCHAR)), part)
+            result = text if result == Literal("", VARCHAR) else self.call("concat", (result, text), node)
+        return result
+
+    def _anonymous(self, node: exp.Expression) -> Expression:
+        name = node.name.lower()
+        if name not in FUNCTIONS or FUNCTIONS[name].infix is not None:
+            raise self._refused(node)
+        return self._call(name, list(node.expressions), node)
+
+    def _interval(self, node: exp.Expression) -> Expression:
+        raise self.source.error("unsupported", "intervals are not supported yet", node, hint="add days to a DATE: d + 7")
+
+    def _null(self, node: exp.Expression) -> Expression:
+        return Literal(None, NULL)
+
+    def _boolean(self, node: exp.Expression) -> Expression:
+        return Literal(bool(node.this), BOOLEAN)
+
+    def _paren(self, node: exp.Expression) -> Expression:
+        return self.bind(node.this)
+
+
+_HARMLESS = frozenset({"big_int", "safe", "typed", "dialect", "coerce"})
+_HANDLERS: dict[type[exp.Expression], Callable[[ExpressionBinder, exp.Expression], Expression]] = {
+    exp.Column: ExpressionBinder._column,
+    exp.Literal: ExpressionBinder._literal,
+    exp.Null: ExpressionBinder._null,
+    exp.Boolean: ExpressionBinder._boolean,
+    exp.Paren: ExpressionBinder._paren,
+    exp.Cast: ExpressionBinder._cast,
+    exp.Is: ExpressionBinder._is,
+    exp.Between: ExpressionBinder._between,
+    exp.In: ExpressionBinder._in,
+    exp.Like: ExpressionBinder._like,
+    exp.ILike: ExpressionBinder._ilike,
+    exp.Escape: ExpressionBinder._escape,
+    exp.Case: ExpressionBinder._case,
+    exp.Extract: ExpressionBinder._extract,
+    exp.TimestampTrunc: ExpressionBinder._truncate,
+    exp.DateTrunc: ExpressionBinder._truncate,
+    exp.Trim: ExpressionBinder._trim,
+    exp.Concat: ExpressionBinder._concat,
+    exp.Anonymous: ExpressionBinder._anonymous,
+    exp.Interval: ExpressionBinder._interval,
+    exp.Neg: ExpressionBinder._negative,
+    exp.Not: ExpressionBinder._not,
+}

@@ -1,0 +1,70 @@
+"""Numbers, dates and patterns as they are written in SQL."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal, InvalidOperation
+
+from tidemark.algebra.expressions import Literal, Value
+from tidemark.algebra.functions import canonical, cast_value
+from tidemark.algebra.types import BIGINT, DOUBLE, INT, MAX_PRECISION, VARCHAR, Kind, Type, decimal
+from tidemark.errors import TidemarkError
+
+
+def number(text: str) -> Literal:
+    """A numeric literal: INT, BIGINT, DECIMAL by its digits, or DOUBLE when it has an exponent.
+
+    >>> [str(number(text).type) for text in ("1", "3000000000", "1.50", "1e3")]
+    ['INT', 'BIGINT', 'DECIMAL(3,2)', 'DOUBLE']
+    """
+    if "e" in text.lower():
+        return Literal(canonical(float(text)), DOUBLE)
+    try:
+        value = Decimal(text)
+    except InvalidOperation as error:
+        raise TidemarkError("syntax", f"{text!r} is not a number") from error
+    if "." not in text and abs(value) < 2**63:
+        return Literal(int(value), INT if abs(value) < 2**31 else BIGINT)
+    sign, digits, exponent = value.as_tuple()
+    scale = max(0, -int(exponent))
+    precision = max(len(digits), scale, 1)
+    if precision > MAX_PRECISION:
+        raise TidemarkError("overflow", f"the number {text} has more than {MAX_PRECISION} digits")
+    return Literal(value, decimal(precision, scale))
+
+
+def read_text(text: str, target: Type) -> Value:
+    """The value of a quoted literal of the given type, as in DATE '2024-01-31'."""
+    try:
+        if target.kind is Kind.TIMESTAMP:
+            parsed = dt.datetime.fromisoformat(text.strip())
+            if parsed.tzinfo is not None:
+                raise TidemarkError("type", "a TIMESTAMP has no time zone")
+            return parsed
+        if target.kind is Kind.DOUBLE:
+            return canonical(float(text.strip()))
+        return cast_value(text, VARCHAR, target)
+    except (ValueError, TidemarkError) as error:
+        raise TidemarkError("type", f"the text {text!r} is not a {target}") from error
+
+
+def canonical_pattern(pattern: str, escape: str = "\\") -> str:
+    """A LIKE pattern with backslash escapes only where they are needed, so that all engines read it alike.
+
+    >>> canonical_pattern("50!%_a", escape="!")
+    '50\\\\%_a'
+    """
+    result: list[str] = []
+    position = 0
+    while position < len(pattern):
+        letter = pattern[position]
+        if letter == escape:
+            position += 1
+            if position == len(pattern):
+                raise TidemarkError("invalid_value", "a LIKE pattern must not end with its escape character")
+            letter = pattern[position]
+            result.append("\\" + letter if letter in "%_\\" else letter)
+        else:
+            result.append("\\\\" if letter == "\\" else letter)
+        position += 1
+    return "".join(result)

@@ -1,0 +1,94 @@
+"""Which names can be seen in a part of a query, and which column each one means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from tidemark.algebra.expressions import Column
+from tidemark.algebra.types import Schema
+from tidemark.sql.text import Source, fold
+
+
+@dataclass(frozen=True)
+class Visible:
+    """A column that can be named, alone or behind its relation's alias."""
+
+    relation: str | None
+    name: str
+    column: Column
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The columns of a FROM clause.
+
+    ``qualified`` lists every column of every relation; ``listed`` those that ``*`` shows and that can be named
+    alone: a column of USING stands there once.
+    """
+
+    qualified: tuple[Visible, ...] = ()
+    listed: tuple[Visible, ...] = ()
+
+    @staticmethod
+    def of(relation: str | None, schema: Schema) -> Scope:
+        visible = tuple(
+            Visible(relation, f.name, Column(i, f.name, f.type, f.nullable)) for i, f in enumerate(schema.fields)
+        )
+        return Scope(visible, visible)
+
+    def shifted(self, offset: int) -> Scope:
+        return Scope(_shift(self.qualified, offset), _shift(self.listed, offset))
+
+    def beside(self, other: Scope) -> Scope:
+        return Scope(self.qualified + other.qualified, self.listed + other.listed)
+
+    @property
+    def relations(self) -> frozenset[str]:
+        return frozenset(visible.relation for visible in self.qualified if visible.relation is not None)
+
+    def resolve(self, node: exp.Column, source: Source) -> Column:
+        """The column that a name means, or a precise error."""
+        name = fold(node.this)
+        table = node.args.get("table")
+        if table is None:
+            candidates = [visible for visible in self.listed if visible.name == name]
+        else:
+            relation = fold(table)
+            if relation not in self.relations:
+                known = ", ".join(sorted(self.relations)) or "none"
+                raise source.error(
+                    "unknown_relation", f"there is no {relation!r} in FROM", node, hint=f"in FROM: {known}"
+                )
+            candidates = [v for v in self.qualified if v.name == name and v.relation == relation]
+        if not candidates:
+            raise source.error("unknown_column", f"there is no column {name!r} here", node, hint=self._columns())
+        if len(candidates) > 1:
+            where = " and ".join(sorted({str(v.relation) for v in candidates}))
+            raise source.error(
+                "ambiguous_name", f"the name {name!r} is ambiguous: it is in {where}", node, hint=f"write {candidates[0].relation}.{name}"
+            )
+        return candidates[0].column
+
+    def star(self, relation: str | None) -> tuple[Visible, ...]:
+        if relation is None:
+            return self.listed
+        return tuple(visible for visible in self.qualified if visible.relation == relation)
+
+    def _columns(self) -> str:
+        names = list(dict.fromkeys(visible.name for visible in self.listed))
+        shown = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
+        return f"columns: {shown}" if names else "there is no FROM clause"
+
+
+def _shift(columns: Iterable[Visible], offset: int) -> tuple[Visible, ...]:
+    return tuple(
+        Visible(
+            v.relation,
+            v.name,
+            Column(v.column.index + offset, v.column.name, v.column.type, v.column.nullable),
+        )
+        for v in columns
+    )

@@ -1,0 +1,276 @@
+"""The statements of Tidemark's SQL, recognised from the token stream before sqlglot parses what is plain SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from sqlglot import exp
+from sqlglot.tokens import Token, TokenType
+
+from tidemark.sql.text import Source, fold, parse, split, tokenize
+
+
+@dataclass(frozen=True)
+class Begin:
+    pass
+
+
+@dataclass(frozen=True)
+class Commit:
+    pass
+
+
+@dataclass(frozen=True)
+class Rollback:
+    pass
+
+
+@dataclass(frozen=True)
+class CreateTable:
+    tree: exp.Create
+    text: str
+
+
+@dataclass(frozen=True)
+class CreateView:
+    name: str
+    query: exp.Expression
+    text: str
+    materialized: bool
+    columns: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class Drop:
+    kind: str
+    name: str
+    if_exists: bool
+    cascade: bool
+
+
+@dataclass(frozen=True)
+class Insert:
+    tree: exp.Insert
+
+
+@dataclass(frozen=True)
+class Update:
+    tree: exp.Update
+
+
+@dataclass(frozen=True)
+class Delete:
+    tree: exp.Delete
+
+
+@dataclass(frozen=True)
+class Query:
+    tree: exp.Expression
+
+
+@dataclass(frozen=True)
+class Explain:
+    name: str
+
+
+@dataclass(frozen=True)
+class Audit:
+    name: str
+
+
+@dataclass(frozen=True)
+class Show:
+    what: str
+
+
+Statement: TypeAlias = (
+    Begin | Commit | Rollback | CreateTable | CreateView | Drop | Insert | Update | Delete | Query | Explain | Audit | Show
+)
+
+_SHOWN = ("TABLES", "VIEWS")
+
+
+def parse_script(source: Source) -> list[tuple[Statement, Source]]:
+    """The statements of a script, in order. Syntax errors anywhere are found before anything runs."""
+    return [(_statement(source, tokens), source) for tokens in split(source)]
+
+
+class _Cursor:
+    """Reads tokens one by one, for the headers of statements that sqlglot does not know."""
+
+    def __init__(self, source: Source, tokens: list[Token]) -> None:
+        self.source, self.tokens, self.position = source, tokens, 0
+
+    def peek(self) -> str:
+        return self.tokens[self.position].text.upper() if self.position < len(self.tokens) else ""
+
+    def accept(self, *words: str) -> bool:
+        """Step over the words if they come next."""
+        ahead = self.tokens[self.position : self.position + len(words)]
+        if [token.text.upper() for token in ahead] != list(words):
+            return False
+        self.position += len(words)
+        return True
+
+    def expect(self, word: str) -> None:
+        if not self.accept(word):
+            raise self.error(f"{word} is missing here")
+
+    def take(self, what: str) -> Token:
+        if self.position >= len(self.tokens):
+            raise self.error(f"{what} is missing here")
+        token = self.tokens[self.position]
+        self.position += 1
+        return token
+
+    def name(self, what: str) -> str:
+        token = self.take(what)
+        if not (token.text[:1].isalpha() or token.text[:1] == "_" or token.token_type is TokenType.IDENTIFIER):
+            raise self.source.error("syntax", f"{what} is missing here", token)
+        if self.peek() == ".":
+            raise self.source.error("unsupported", "schema names are not supported", token)
+        return fold(token)
+
+    def rest(self) -> list[Token]:
+        return self.tokens[self.position :]
+
+    def end(self) -> None:
+        if self.position < len(self.tokens):
+            raise self.source.error("syntax", "nothing more is expected here", self.tokens[self.position])
+
+    def error(self, message: str) -> Exception:
+        last = self.tokens[min(self.position, len(self.tokens) - 1)]
+        return self.source.error("syntax", message, last)
+
+
+def _statement(source: Source, tokens: list[Token]) -> Statement:
+    cursor = _Cursor(source, tokens)
+    first = cursor.peek()
+    if first in ("BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT"):
+        return _transaction_statement(cursor)
+    if first == "CREATE":
+        return _create(cursor)
+    if first == "DROP":
+        return _drop(cursor)
+    if first in ("EXPLAIN", "AUDIT", "SHOW"):
+        return _question(cursor)
+    tree = parse(source, tokens)
+    match tree:
+        case exp.Insert():
+            return Insert(tree)
+        case exp.Update():
+            return Update(tree)
+        case exp.Delete():
+            return Delete(tree)
+        case exp.Select() | exp.SetOperation() | exp.Subquery() | exp.Values():
+            return Query(tree)
+    raise source.error("unsupported", f"{tokens[0].text.upper()} statements are not supported", tokens[0])
+
+
+def _transaction_statement(cursor: _Cursor) -> Statement:
+    word = cursor.take("a statement").text.upper()
+    if word == "START":
+        cursor.expect("TRANSACTION")
+    elif not cursor.accept("TRANSACTION"):
+        cursor.accept("WORK")
+    cursor.end()
+    if word in ("BEGIN", "START"):
+        return Begin()
+    return Commit() if word in ("COMMIT", "END") else Rollback()
+
+
+def _create(cursor: _Cursor) -> Statement:
+    cursor.expect("CREATE")
+    materialized = cursor.accept("MATERIALIZED")
+    if cursor.accept("VIEW"):
+        return _create_view(cursor, materialized=materialized)
+    if materialized:
+        raise cursor.error("VIEW is missing here")
+    if cursor.peek() == "TABLE":
+        tree = parse(cursor.source, cursor.tokens)
+        if isinstance(tree, exp.Create):
+            return CreateTable(tree, cursor.source.slice(cursor.tokens))
+    raise cursor.source.error(
+        "unsupported",
+        f"CREATE {cursor.peek()} is not supported",
+        cursor.tokens[min(cursor.position, len(cursor.tokens) - 1)],
+        hint="CREATE TABLE, CREATE VIEW and CREATE MATERIALIZED VIEW are",
+    )
+
+
+def _create_view(cursor: _Cursor, *, materialized: bool) -> CreateView:
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    name = cursor.name("the name of the view")
+    columns = _name_list(cursor) if cursor.peek() == "(" else ()
+    options = _options(cursor) if cursor.accept("WITH") else {}
+    cursor.expect("AS")
+    if cursor.peek() == "DATALOG":
+        raise cursor.error("AS DATALOG is not supported yet")
+    query = parse(cursor.source, cursor.rest())
+    text = cursor.source.slice(cursor.tokens)
+    return CreateView(name, query, text, materialized, columns, options, if_not_exists)
+
+
+def _name_list(cursor: _Cursor) -> tuple[str, ...]:
+    cursor.expect("(")
+    names = [cursor.name("a column name")]
+    while cursor.accept(","):
+        names.append(cursor.name("a column name"))
+    cursor.expect(")")
+    return tuple(names)
+
+
+def _options(cursor: _Cursor) -> dict[str, str]:
+    cursor.expect("(")
+    options: dict[str, str] = {}
+    while True:
+        key = cursor.name("the name of an option")
+        cursor.expect("=")
+        options[key] = cursor.take("the value of an option").text
+        if not cursor.accept(","):
+            break
+    cursor.expect(")")
+    return options
+
+
+def _drop(cursor: _Cursor) -> Drop:
+    cursor.expect("DROP")
+    kind = "VIEW" if cursor.accept("MATERIALIZED", "VIEW") or cursor.accept("VIEW") else ""
+    if not kind:
+        cursor.expect("TABLE")
+        kind = "TABLE"
+    if_exists = cursor.accept("IF", "EXISTS")
+    name = cursor.name("a name")
+    cascade = cursor.accept("CASCADE")
+    if not cascade:
+        cursor.accept("RESTRICT")
+    cursor.end()
+    return Drop(kind, name, if_exists, cascade)
+
+
+def _question(cursor: _Cursor) -> Statement:
+    word = cursor.take("a statement").text.upper()
+    if word == "SHOW":
+        # The tokenizer may keep the words of SHOW as one piece.
+        what = " ".join(token.text for token in cursor.rest()).strip().upper()
+        if what not in _SHOWN:
+            raise cursor.source.error(
+                "unsupported", f"SHOW {what} is not supported", cursor.tokens[0], hint=f"SHOW {' or '.join(_SHOWN)}"
+            )
+        return Show(what.lower())
+    inner = _Cursor(cursor.source, _retokenized(cursor))
+    name = inner.name("the name of a view")
+    inner.end()
+    return Explain(name) if word == "EXPLAIN" else Audit(name)
+
+
+def _retokenized(cursor: _Cursor) -> list[Token]:
+    """Some dialects keep what follows a command word as one string; take it apart again."""
+    rest = cursor.rest()
+    if len(rest) == 1 and rest[0].token_type is TokenType.STRING:
+        return tokenize(Source(rest[0].text, cursor.source.dialect))
+    return rest

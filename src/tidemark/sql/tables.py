@@ -1,0 +1,119 @@
+"""Binding CREATE TABLE: columns, types and constraints."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from tidemark.algebra.expressions import Literal
+from tidemark.algebra.types import INT, RESERVED, Field, Schema
+from tidemark.sql.catalog import Check, Table
+from tidemark.sql.expressions import ExpressionBinder
+from tidemark.sql.scope import Scope
+from tidemark.sql.statements import CreateTable
+from tidemark.sql.text import Source, fold
+from tidemark.sql.types import bind_type, length_limit
+
+
+def bind_table(statement: CreateTable, source: Source) -> Table:
+    """The table that a CREATE TABLE statement defines."""
+    tree = statement.tree
+    if not isinstance(tree.this, exp.Schema):
+        raise source.error("unsupported", "CREATE TABLE … AS is not supported yet", tree, hint="create it, then INSERT … SELECT")
+    for part in ("properties", "expression", "replace", "indexes", "begin", "clone"):
+        if tree.args.get(part):
+            raise source.error("unsupported", f"{part.upper()} of CREATE TABLE is not supported", tree)
+    name_node = tree.this.this
+    if name_node.args.get("db") is not None:
+        raise source.error("unsupported", "schema names are not supported", name_node)
+    name = fold(name_node.this)
+    columns = [part for part in tree.this.expressions if isinstance(part, exp.ColumnDef)]
+    constraints = [part for part in tree.this.expressions if not isinstance(part, exp.ColumnDef)]
+    if not columns:
+        raise source.error("syntax", f"the table {name!r} has no columns", tree.this)
+    key, required, check_nodes = _constraints(columns, constraints, source)
+    fields = _fields(columns, required | set(key), source)
+    schema = Schema(tuple(fields))
+    missing = [column for column in key if column not in schema.names]
+    if missing:
+        raise source.error("unknown_column", f"the primary key names {missing[0]!r}, which is not a column", tree.this)
+    checks = tuple(_check(node, schema, source) for node in check_nodes)
+    checks += tuple(_length_check(c, schema, source) for c in columns if length_limit(c.args["kind"]) is not None)
+    positions = tuple(schema.position(column) for column in key)
+    return Table(name, schema, statement.text, source.dialect, positions, checks)
+
+
+def _fields(columns: list[exp.ColumnDef], required: set[str], source: Source) -> list[Field]:
+    fields: list[Field] = []
+    for column in columns:
+        name = fold(column.this)
+        if name in RESERVED:
+            raise source.error("reserved_name", f"the column name {name} is reserved", column)
+        if any(name.lower() == f.name.lower() for f in fields):
+            raise source.error("duplicate_column", f"two columns are named {name!r}", column)
+        kind = column.args.get("kind")
+        if kind is None:
+            raise source.error("syntax", f"the column {name!r} has no type", column)
+        fields.append(Field(name, bind_type(kind, source), nullable=name not in required))
+    return fields
+
+
+def _constraints(
+    columns: list[exp.ColumnDef], others: list[exp.Expression], source: Source
+) -> tuple[list[str], set[str], list[exp.Expression]]:
+    """The primary key, the NOT NULL columns, and the conditions of CHECK."""
+    key: list[str] = []
+    required: set[str] = set()
+    checks: list[exp.Expression] = []
+    for column in columns:
+        name = fold(column.this)
+        for constraint in column.args.get("constraints") or ():
+            match constraint.args["kind"]:
+                case exp.PrimaryKeyColumnConstraint():
+                    key = _only_key(key, [name], constraint, source)
+                case exp.NotNullColumnConstraint(args=arguments):
+                    required |= set() if arguments.get("allow_null") else {name}
+                case exp.CheckColumnConstraint(this=condition):
+                    checks.append(condition)
+                case other:
+                    raise _unsupported(other, source)
+    for part in others:
+        inner = part.expressions[0] if isinstance(part, exp.Constraint) and part.expressions else part
+        match inner:
+            case exp.PrimaryKey():
+                key = _only_key(key, [fold(_identifier(c)) for c in inner.expressions], inner, source)
+            case exp.CheckColumnConstraint(this=condition):
+                checks.append(condition)
+            case _:
+                raise _unsupported(inner, source)
+    return key, required, checks
+
+
+def _identifier(node: exp.Expression) -> exp.Expression:
+    return node if isinstance(node, exp.Identifier) else node.find(exp.Identifier) or node
+
+
+def _only_key(before: list[str], key: list[str], node: exp.Expression, source: Source) -> list[str]:
+    if before:
+        raise source.error("syntax", "a table has one primary key", node, hint="PRIMARY KEY (a, b) spans columns")
+    return key
+
+
+def _unsupported(node: exp.Expression, source: Source) -> Exception:
+    shown = node.sql("postgres")
+    return source.error(
+        "unsupported", f"the constraint {shown!r} is not supported", node, hint="PRIMARY KEY, NOT NULL and CHECK are"
+    )
+
+
+def _check(node: exp.Expression, schema: Schema, source: Source) -> Check:
+    condition = ExpressionBinder(source, Scope.of(None, schema)).condition(node, "CHECK")
+    return Check(node.sql("postgres"), condition)
+
+
+def _length_check(column: exp.ColumnDef, schema: Schema, source: Source) -> Check:
+    """VARCHAR(n) is text with a check on its length."""
+    name, limit = fold(column.this), length_limit(column.args["kind"])
+    binder = ExpressionBinder(source, Scope.of(None, schema))
+    position = schema.position(name)
+    length = binder.call("length", (Scope.of(None, schema).listed[position].column,), column)
+    return Check(f"length({name}) <= {limit}", binder.call("le", (length, Literal(limit, INT)), column))

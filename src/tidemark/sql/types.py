@@ -1,0 +1,62 @@
+"""Type names as they are written in SQL."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from tidemark.algebra.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, SMALLINT, TIMESTAMP, VARCHAR, Type, decimal
+from tidemark.sql.text import Source
+
+_D = exp.DataType.Type
+_SIMPLE = {
+    _D.BOOLEAN: BOOLEAN,
+    _D.SMALLINT: SMALLINT,
+    _D.INT: INT,
+    _D.BIGINT: BIGINT,
+    _D.DOUBLE: DOUBLE,
+    _D.TEXT: VARCHAR,
+    _D.VARCHAR: VARCHAR,
+    _D.DATE: DATE,
+    _D.TIMESTAMP: TIMESTAMP,
+    _D.TIMESTAMPNTZ: TIMESTAMP,
+}
+_HINTS = {
+    _D.FLOAT: "use DOUBLE PRECISION",
+    _D.CHAR: "use VARCHAR(n): CHAR pads with blanks",
+    _D.TIMESTAMPTZ: "use TIMESTAMP: times are stored without a zone",
+    _D.TINYINT: "use SMALLINT",
+}
+KNOWN = "BOOLEAN, SMALLINT, INT, BIGINT, DECIMAL(p,s), DOUBLE PRECISION, VARCHAR, DATE, TIMESTAMP"
+
+
+def bind_type(node: exp.Expression, source: Source) -> Type:
+    """The type that a type name means."""
+    if not isinstance(node, exp.DataType):
+        raise source.error("unsupported", f"the type {node.sql()} is not supported", node, hint=f"types: {KNOWN}")
+    if node.this is _D.DECIMAL:
+        return _bind_decimal(node, source)
+    found = _SIMPLE.get(node.this)
+    if found is None or node.args.get("nested"):
+        hint = _HINTS.get(node.this, f"types: {KNOWN}")
+        raise source.error("unsupported", f"the type {node.sql('postgres')} is not supported", node, hint=hint)
+    return found
+
+
+def length_limit(node: exp.Expression) -> int | None:
+    """The n of VARCHAR(n)."""
+    if isinstance(node, exp.DataType) and node.this in (_D.VARCHAR, _D.TEXT) and node.expressions:
+        return int(node.expressions[0].name)
+    return None
+
+
+def _bind_decimal(node: exp.DataType, source: Source) -> Type:
+    parameters = [int(parameter.name) for parameter in node.expressions]
+    if not parameters:
+        raise source.error(
+            "unsupported", "DECIMAL needs a precision and a scale", node, hint="for example DECIMAL(12,2); at most 38 digits"
+        )
+    precision, scale = (parameters + [0])[:2]
+    try:
+        return decimal(precision, scale)
+    except ValueError as error:
+        raise source.error("type", str(error), node, hint="1 <= precision <= 38, 0 <= scale <= precision") from error

@@ -1,0 +1,60 @@
+"""Binding CREATE VIEW."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from tidemark.algebra.plans import Plan
+from tidemark.sql.catalog import Catalog, View
+from tidemark.sql.queries import QueryBinder, check_output, rename
+from tidemark.sql.statements import CreateView
+from tidemark.sql.text import Source
+
+STRATEGIES = ("auto", "incremental", "complete")
+
+
+def bind_view(statement: CreateView, catalog: Catalog, source: Source) -> View:
+    """The view that a CREATE VIEW statement defines. A view can only name what exists, so there are no cycles."""
+    _check_options(statement, source)
+    binder = QueryBinder(source, catalog)
+    if statement.name in {n.lower() for n in _names_in(statement)} and catalog.get(statement.name) is None:
+        raise source.error(
+            "cycle",
+            f"the view {statement.name!r} names itself",
+            statement.query,
+            hint="recursive views are not supported yet",
+        )
+    plan: Plan = binder.bind_view(statement.query)
+    if statement.columns:
+        if len(statement.columns) != len(plan.schema):
+            raise source.error(
+                "type",
+                f"{len(statement.columns)} column names for {len(plan.schema)} columns",
+                statement.query,
+            )
+        plan = rename(plan, list(statement.columns), source, statement.query)
+    check_output(plan.schema, source)
+    return View(
+        statement.name,
+        plan,
+        statement.text,
+        source.dialect,
+        statement.materialized,
+        statement.options,
+        frozenset(binder.named),
+    )
+
+
+def _names_in(statement: CreateView) -> set[str]:
+    ctes = {cte.alias.lower() for cte in statement.query.find_all(exp.CTE)}
+    return {table.name for table in statement.query.find_all(exp.Table)} - ctes
+
+
+def _check_options(statement: CreateView, source: Source) -> None:
+    for key, value in statement.options.items():
+        if key != "strategy":
+            raise source.error("unsupported", f"the option {key!r} is not known", hint="options: strategy")
+        if value not in STRATEGIES:
+            raise source.error(
+                "unsupported", f"the strategy {value!r} is not known", hint=f"strategies: {', '.join(STRATEGIES)}"
+            )

@@ -1,0 +1,199 @@
+"""Imports point downward only.
+
+The layers stand in ``LAYERS``, highest first. A module may import from its own package and from the layers
+below; packages that share a layer do not know each other. ``tidemark/__init__.py`` stands above all. The
+engines stand above the algebra here, because they read plans; the algebra knows no engine.
+
+Third-party libraries have their rooms too (``ROOMS``), and the Spark engine keeps to what Spark Connect
+offers (``FORBIDDEN``). Every import counts, also one inside a function or under ``TYPE_CHECKING``.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src"
+
+LAYERS = (
+    ("",),  # the package tidemark itself
+    ("cli",),
+    ("database",),
+    ("network",),
+    ("calculus", "sql"),
+    ("engines",),
+    ("log",),
+    ("algebra",),
+    ("errors",),
+)
+HEIGHT = {name: -depth for depth, names in enumerate(LAYERS) for name in names}
+
+ROOMS = {
+    "duckdb": ("tidemark.engines.duckdb", "tidemark.engines.spark"),  # Spark's point reads run in DuckDB
+    "pyspark": ("tidemark.engines.spark",),
+    "deltalake": ("tidemark.engines.spark",),
+    "sqlglot": ("tidemark.sql",),
+    "typer": ("tidemark.cli",),
+    "rich": ("tidemark.cli",),
+}
+
+FORBIDDEN = frozenset({"sparkContext", "_jvm", "_jsparkSession", "rdd"})
+
+Sources = Mapping[str, str]
+"""From the dotted name of a module to its text; a package's name ends with ``.__init__``."""
+
+
+def sources_on_disk() -> Sources:
+    files = sorted((SOURCE / "tidemark").rglob("*.py"))
+    return {".".join(file.relative_to(SOURCE).with_suffix("").parts): file.read_text() for file in files}
+
+
+def public_name(module: str) -> str:
+    return module.removesuffix(".__init__")
+
+
+def layer_of(module: str) -> str:
+    """The first name below ``tidemark``, or "" for the package itself and its ``__main__``."""
+    parts = public_name(module).split(".")
+    return parts[1] if len(parts) > 1 and parts[1] != "__main__" else ""
+
+
+def imports_of(module: str, tree: ast.Module, known: frozenset[str]) -> Iterator[tuple[int, str]]:
+    """Each imported module with its line: ``from p import m`` is an import of ``p.m`` if that is a module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = module.split(".")[: -node.level] if node.level else []
+            origin = ".".join([*base, *([node.module] if node.module else [])])
+            for alias in node.names:
+                inner = f"{origin}.{alias.name}"
+                yield node.lineno, inner if inner in known else origin
+
+
+def layer_faults(module: str, line: int, target: str) -> Iterator[str]:
+    if target.split(".")[0] != "tidemark":
+        return
+    above, below = layer_of(module), layer_of(target)
+    if below not in HEIGHT:
+        yield f"{module}:{line} imports {target}, which has no layer"
+    elif above in HEIGHT and above != below and HEIGHT[below] >= HEIGHT[above]:
+        relation = "its sibling" if HEIGHT[below] == HEIGHT[above] else "above it"
+        yield f"{module}:{line} imports {target}, which is {relation}"
+
+
+def room_faults(module: str, line: int, target: str) -> Iterator[str]:
+    library = target.split(".")[0]
+    if library in ROOMS and not in_room(module, ROOMS[library]):
+        yield f"{module}:{line} imports {library}, which only {' and '.join(ROOMS[library])} may"
+
+
+def in_room(module: str, rooms: tuple[str, ...]) -> bool:
+    """Whether a module is a room, inside one, or beside one under a longer name (``spark_lake``)."""
+    return any(module == room or module.startswith((f"{room}.", f"{room}_")) for room in rooms)
+
+
+def forbidden_faults(module: str, tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(attr=name) if name in FORBIDDEN:
+                yield f"{module}:{node.lineno} uses .{name}, which Spark Connect does not have"
+            case ast.Constant(value=str(name)) if name in FORBIDDEN:  # getattr(session, "_jvm")
+                yield f"{module}:{node.lineno} names {name!r}, which Spark Connect does not have"
+            case _:
+                pass
+
+
+def cycle_faults(sources: Sources) -> Iterator[str]:
+    known = frozenset(map(public_name, sources))
+    graph = {
+        public_name(module): {
+            target
+            for _, target in imports_of(module, ast.parse(text), known)
+            if target in known and target != public_name(module)
+        }
+        for module, text in sources.items()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        yield "import cycle: " + " -> ".join(reversed(error.args[1]))
+
+
+def faults(sources: Sources) -> list[str]:
+    """Everything in these modules that breaks a rule of this page, in words."""
+    known = frozenset(map(public_name, sources))
+    found = []
+    for module, text in sources.items():
+        if layer_of(module) not in HEIGHT:
+            found.append(f"{module} has no layer; give {layer_of(module)!r} a place in LAYERS")
+        tree = ast.parse(text, filename=module)
+        for line, target in imports_of(module, tree, known):
+            found += layer_faults(module, line, target)
+            found += room_faults(module, line, target)
+        found += forbidden_faults(module, tree)
+    return [*found, *cycle_faults(sources)]
+
+
+def test_every_module_keeps_the_rules() -> None:
+    sources = sources_on_disk()
+    assert sources, "no module found: this test would pass for nothing"
+    assert not (found := faults(sources)), "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "fault"),
+    [
+        ("tidemark.algebra.plans", "from tidemark.sql import bind", "above it"),
+        ("tidemark.algebra.plans", "from ..sql import bind", "above it"),
+        ("tidemark.algebra.__init__", "from ..sql import bind", "above it"),
+        ("tidemark.algebra.plans", "def late():\n    import tidemark.log.store", "above it"),
+        ("tidemark.calculus.join", "from tidemark import sql", "its sibling"),
+        ("tidemark.cli.main", "import tidemark", "above it"),
+        ("tidemark.database.facade", "from tidemark.surprise import x", "no layer"),
+        ("tidemark.surprise", "", "no layer"),
+        ("tidemark.sql.binder", "import duckdb", "only tidemark.engines.duckdb"),
+        ("tidemark.engines.duckdb.store", "from pyspark.sql import Row", "only tidemark.engines.spark"),
+        ("tidemark.engines.sparkle", "import deltalake", "only tidemark.engines.spark"),
+        ("tidemark.engines.spark.render", "import sqlglot.expressions", "only tidemark.sql"),
+        ("tidemark.database.facade", "from rich.console import Console", "only tidemark.cli"),
+        ("tidemark.engines.spark.session", "session.sparkContext.stop()", "Spark Connect"),
+        ("tidemark.engines.spark.session", "getattr(session, '_jvm')", "Spark Connect"),
+        ("tidemark.engines.spark.session", "frame.rdd.map(f)", "Spark Connect"),
+    ],
+)
+def test_an_offence_is_found(module: str, text: str, fault: str) -> None:
+    found = faults({"tidemark.__init__": "", "tidemark.sql.__init__": "", module: text})
+    assert len(found) == 1
+    assert fault in found[0]
+
+
+@pytest.mark.parametrize(
+    ("module", "text"),
+    [
+        ("tidemark.__init__", "from tidemark.database import connect"),
+        ("tidemark.cli.main", "import rich, typer\nfrom tidemark.database import connect"),
+        ("tidemark.calculus.join", "from tidemark.algebra.plans import Join\nfrom .terms import term"),
+        ("tidemark.engines.duckdb.store", "import duckdb\nfrom tidemark.algebra.plans import Plan"),
+        ("tidemark.engines.spark_reads", "import duckdb, deltalake, pyspark\nfrom tidemark.log import Log"),
+        ("tidemark.log.store", "'''Nothing here uses sparkContext.'''\nimport pyarrow"),
+    ],
+)
+def test_what_is_allowed_is_not_a_fault(module: str, text: str) -> None:
+    assert faults({module: text}) == []
+
+
+def test_a_cycle_is_found_within_one_layer() -> None:
+    sources = {
+        "tidemark.algebra.__init__": "",
+        "tidemark.algebra.plans": "from tidemark.algebra import types",
+        "tidemark.algebra.types": "from .expressions import Value",
+        "tidemark.algebra.expressions": "def late():\n    from .plans import Plan",
+    }
+    (found,) = faults(sources)
+    assert found.startswith("import cycle: ")
+    assert "tidemark.algebra.plans" in found
