@@ -38,9 +38,7 @@ class TidemarkError(Exception):
     "[unknown_column] there is no column 'x'\\nhint: columns: a, b"
     """
 
-    def __init__(
-        self, code: str, message: str, *, place: Place | None = None, hint: str | None = None
-    ) -> None:
+    def __init__(self, code: str, message: str, *, place: Place | None = None, hint: str | None = None) -> None:
         super().__init__(code, message)
         self.code = code
         self.message = message

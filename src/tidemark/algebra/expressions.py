@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from tidemark.algebra.types import BOOLEAN, Type
 
-Value: TypeAlias = None | bool | int | float | str | Decimal | dt.date | dt.datetime
+Value: TypeAlias = bool | int | float | str | Decimal | dt.date | dt.datetime | None
 
 
 class Expression:
@@ -75,7 +75,7 @@ class Case(Expression):
         return self.default.nullable or any(value.nullable for _, value in self.branches)
 
     def children(self) -> tuple[Expression, ...]:
-        return tuple(part for branch in self.branches for part in branch) + (self.default,)
+        return (*tuple(part for branch in self.branches for part in branch), self.default)
 
     def with_children(self, children: tuple[Expression, ...]) -> Expression:
         pairs = tuple(zip(children[:-1:2], children[1:-1:2], strict=True))
@@ -126,9 +126,7 @@ def substitute(expression: Expression, inputs: tuple[Expression, ...]) -> Expres
 
 def shift(expression: Expression, offset: int) -> Expression:
     """Move each column ``offset`` positions to the right."""
-    return transform(
-        expression, lambda e: replace(e, index=e.index + offset) if isinstance(e, Column) else None
-    )
+    return transform(expression, lambda e: replace(e, index=e.index + offset) if isinstance(e, Column) else None)
 
 
 def columns_of(expression: Expression) -> frozenset[int]:

@@ -13,7 +13,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tidemark.algebra.expressions import Column, Expression, Value, columns_of
-from tidemark.algebra.types import BIGINT, BOOLEAN, INTEGER_DIGITS, MAX_PRECISION, Field, Kind, Schema, Type, decimal
+from tidemark.algebra.types import (
+    BIGINT,
+    BOOLEAN,
+    INTEGER_DIGITS,
+    MAX_PRECISION,
+    Field,
+    Kind,
+    Schema,
+    Type,
+    decimal,
+)
 
 
 class State(enum.Enum):
@@ -136,10 +146,8 @@ class Project(Plan):
             _require_columns(expression, self.input.schema)
 
     @cached_property
-    def schema(self) -> Schema:  # type: ignore[override]
-        return Schema(
-            tuple(Field(n, e.type, e.nullable) for n, e in zip(self.names, self.expressions, strict=True))
-        )
+    def schema(self) -> Schema:
+        return Schema(tuple(Field(n, e.type, e.nullable) for n, e in zip(self.names, self.expressions, strict=True)))
 
     def inputs(self) -> tuple[Plan, ...]:
         return (self.input,)
@@ -164,7 +172,7 @@ class Join(Plan):
         _require_columns(self.predicate, self.schema)
 
     @cached_property
-    def schema(self) -> Schema:  # type: ignore[override]
+    def schema(self) -> Schema:
         return self.left.schema + self.right.schema
 
     def inputs(self) -> tuple[Plan, ...]:
@@ -178,8 +186,10 @@ class Join(Plan):
 class Touched(Plan):
     """The rows of ``input`` whose ``keys`` columns occur in ``touched``, NULL matching NULL; weights of ``input``.
 
-    This is the restriction to touched keys: ``touched`` has one column for each key. Entries of ``touched`` that
-    cancel may still count, since restricting to too many keys is only wasteful, never wrong.
+    This is the restriction to touched keys. The first columns of ``touched`` are the keys; it may have more, and must
+    have them when it is a delta: a change of (1, 'a') to (1, 'b') touches the key 1, although its projection to the
+    key cancels. Entries of ``touched`` that cancel as whole rows may still count, since restricting to too many keys
+    is only wasteful, never wrong.
     """
 
     input: Plan
@@ -187,8 +197,8 @@ class Touched(Plan):
     keys: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        _require(len(self.keys) == len(self.touched.schema), "touched keys do not fit the input's keys")
-        for key, wanted in zip(self.keys, self.touched.schema.types, strict=True):
+        _require(len(self.keys) <= len(self.touched.schema), "touched keys do not fit the input's keys")
+        for key, wanted in zip(self.keys, self.touched.schema.types, strict=False):
             _require(self.input.schema[key].type == wanted, "a touched key has another type")
 
     @property
@@ -214,7 +224,7 @@ class Union(Plan):
             _require(part.schema.types == self.parts[0].schema.types, "the parts of a union have different types")
 
     @cached_property
-    def schema(self) -> Schema:  # type: ignore[override]
+    def schema(self) -> Schema:
         columns = zip(*(part.schema.fields for part in self.parts), strict=True)
         return Schema(tuple(Field(c[0].name, c[0].type, any(f.nullable for f in c)) for c in columns))
 
@@ -320,7 +330,7 @@ class Aggregate(Plan):
             _require_columns(expression, self.input.schema)
 
     @cached_property
-    def schema(self) -> Schema:  # type: ignore[override]
+    def schema(self) -> Schema:
         parts: tuple[Expression | AggregateCall, ...] = self.keys + self.aggregates
         return Schema(tuple(Field(n, p.type, p.nullable) for n, p in zip(self.names, parts, strict=True)))
 

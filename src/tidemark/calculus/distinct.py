@@ -8,7 +8,16 @@ Where the network keeps the counts of δ's rows, the group law with counts repla
 
 from __future__ import annotations
 
-from tidemark.algebra.plans import AggregateCall, AggregateFunction, Aggregate, Distinct, Negate, Plan, Touched, union
+from tidemark.algebra.plans import (
+    Aggregate,
+    AggregateCall,
+    AggregateFunction,
+    Distinct,
+    Negate,
+    Plan,
+    Touched,
+    union,
+)
 from tidemark.calculus.states import new, old
 
 

@@ -41,9 +41,8 @@ def incremental_group(plan: Aggregate, delta: Plan) -> Plan:
         return union((new(plan), Negate(old(plan))), plan.schema)
     delta_input = prepared.input.with_inputs((delta,))
     positions = tuple(range(len(plan.keys)))
-    touched = Project(delta_input, prepared.input.schema.names[: len(positions)], _columns(delta_input, positions))
-    before = prepared.with_inputs((Touched(old(prepared.input), touched, positions),))
-    after = prepared.with_inputs((Touched(new(prepared.input), touched, positions),))
+    before = prepared.with_inputs((Touched(old(prepared.input), delta_input, positions),))
+    after = prepared.with_inputs((Touched(new(prepared.input), delta_input, positions),))
     return union((after, Negate(before)), plan.schema)
 
 
@@ -94,8 +93,7 @@ def merged_delta(state: Aggregate, stored: Plan, partial: Plan) -> Plan:
     keys = tuple(range(len(state.keys)))
     before = stored
     if keys:
-        touched = Project(partial, partial.schema.names[: len(keys)], _columns(partial, keys))
-        before = Touched(stored, touched, keys)
+        before = Touched(stored, partial, keys)
     both = union((before, partial), state.schema)
     sums = tuple(
         AggregateCall(AggregateFunction.SUM, both.column(index)) for index in range(len(keys), len(state.schema))

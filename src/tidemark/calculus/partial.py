@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from tidemark.algebra.plans import (
     Aggregate,
     Distinct,
-    Negate,
     Plan,
     Scan,
     State,
@@ -36,7 +35,9 @@ def is_linear(plan: Plan) -> bool:
     return not any(isinstance(part, Distinct | Aggregate) for part in walk(plan))
 
 
-def partial_differentials(plan: Plan, signs: tuple[State, ...] = (State.INSERTED, State.DELETED)) -> tuple[Partial, ...]:
+def partial_differentials(
+    plan: Plan, signs: tuple[State, ...] = (State.INSERTED, State.DELETED)
+) -> tuple[Partial, ...]:
     """All partial differentials of a linear plan, by occurrence from left to right, then by sign."""
     if not is_linear(plan):
         raise ValueError("partial differentials belong to linear plans: cut the plan at its groupings first")
@@ -56,12 +57,19 @@ def _term(plan: Plan, number: int, sign: State, seen: list[int]) -> Plan:
         if position == number:
             return replace(plan, state=sign)
         return replace(plan, state=State.OLD if position < number else State.NEW)
-    if isinstance(plan, Union):
+    if isinstance(plan, Union) and seen[0] <= number < seen[0] + _occurrences(plan):
+        # Only the part with the occurrence changes; the others contribute nothing to this term.
+        end = seen[0] + _occurrences(plan)
         for part in plan.parts:
-            size = sum(isinstance(p, Scan) for p in walk(part))
-            if seen[0] <= number < seen[0] + size:
-                return _term(part, number, sign, seen)
+            size = _occurrences(part)
+            if number < seen[0] + size:
+                chosen = _term(part, number, sign, seen)
+                seen[0] = end
+                return chosen
             seen[0] += size
-        raise ValueError("the occurrence is not in this union")
     children = tuple(_term(child, number, sign, seen) for child in plan.inputs())
-    return replace(plan, input=children[0]) if isinstance(plan, Negate) else plan.with_inputs(children)
+    return plan.with_inputs(children) if children else plan
+
+
+def _occurrences(plan: Plan) -> int:
+    return sum(isinstance(part, Scan) for part in walk(plan))

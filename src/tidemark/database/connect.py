@@ -53,7 +53,9 @@ def _engine(target: Any, lake: str | None) -> Engine:
 
             return ReferenceEngine()
     raise TidemarkError(
-        "target", f"there is no engine {target!r}", hint='use "duckdb", "duckdb:path", "spark" or "spark:path"'
+        "target",
+        f"there is no engine {target!r}",
+        hint='use "duckdb", "duckdb:path", "spark" or "spark:path"',
     )
 
 

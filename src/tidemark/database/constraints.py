@@ -27,7 +27,9 @@ from tidemark.log import deltas as delta_tables
 from tidemark.sql.catalog import Table
 
 
-def check_constraints(tables: Mapping[str, Table], deltas: Mapping[str, pa.Table], stored: frozenset[str], engine: Engine) -> None:
+def check_constraints(
+    tables: Mapping[str, Table], deltas: Mapping[str, pa.Table], stored: frozenset[str], engine: Engine
+) -> None:
     """Refuse the transaction if the rows that it adds violate a constraint of their table."""
     for name, delta in deltas.items():
         table = tables[name]

@@ -180,7 +180,11 @@ class Database:
             name = self._stored_relation(relation).name
             schema = self._store.catalog.relations[name].schema
             return Subscription(
-                self._store, name, since, self._changes, lambda: self._store.engine.fetch(Stored(name, schema), {})
+                self._store,
+                name,
+                since,
+                self._changes,
+                lambda: self._store.engine.fetch(Stored(name, schema), {}),
             )
 
     # Answers about views
@@ -221,7 +225,9 @@ class Database:
         relation = self._store.catalog.get(name) or self._store.catalog.get(fold(name))
         if relation is None:
             raise TidemarkError(
-                "unknown_relation", f"there is no relation {name!r}", hint=self._store.catalog.suggestions(name)
+                "unknown_relation",
+                f"there is no relation {name!r}",
+                hint=self._store.catalog.suggestions(name),
             )
         return relation
 
@@ -229,7 +235,9 @@ class Database:
         relation = self._relation(name)
         if isinstance(relation, View) and not relation.materialized:
             raise TidemarkError(
-                "not_materialized", f"{relation.name!r} is a plain view: its changes are not kept", hint="CREATE MATERIALIZED VIEW"
+                "not_materialized",
+                f"{relation.name!r} is a plain view: its changes are not kept",
+                hint="CREATE MATERIALIZED VIEW",
             )
         return relation
 
@@ -264,5 +272,3 @@ class Database:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
-
-

@@ -11,7 +11,11 @@ from tidemark.sql.catalog import View
 
 def explain(view: View, network: Network) -> str:
     """The plan of a view, then each node that serves it with its partial differentials, then the strategy."""
-    lines = [f"{'materialized view' if view.materialized else 'view'} {view.name} ({view.schema})", "", "plan"]
+    lines = [
+        f"{'materialized view' if view.materialized else 'view'} {view.name} ({view.schema})",
+        "",
+        "plan",
+    ]
     lines += _indented(show_plan(view.plan))
     if not view.materialized:
         return "\n".join([*lines, "", "strategy", "  expanded where it is used: nothing is stored"])

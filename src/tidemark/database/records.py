@@ -15,7 +15,13 @@ from tidemark.sql.views import bind_view
 def created(relation: Relation, version: int) -> str:
     kind = "view" if isinstance(relation, View) else "table"
     return json.dumps(
-        {"create": kind, "name": relation.name, "sql": relation.text, "dialect": relation.dialect, "version": version}
+        {
+            "create": kind,
+            "name": relation.name,
+            "sql": relation.text,
+            "dialect": relation.dialect,
+            "version": version,
+        }
     )
 
 

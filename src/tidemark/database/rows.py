@@ -24,7 +24,9 @@ def as_table(rows: Rows, schema: Schema, relation: str) -> pa.Table:
         return pa.Table.from_arrays(columns, schema=schema.arrow)
     if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
         raise TidemarkError(
-            "type", f"rows of {relation!r} must be a list of tuples or dicts, or an Arrow table", hint="[(1, 'a'), (2, 'b')]"
+            "type",
+            f"rows of {relation!r} must be a list of tuples or dicts, or an Arrow table",
+            hint="[(1, 'a'), (2, 'b')]",
         )
     listed = [_as_tuple(row, schema, relation, number) for number, row in enumerate(rows)]
     columns = [
@@ -38,7 +40,9 @@ def _same_columns(given: list[str], schema: Schema, relation: str) -> None:
     extra = [name for name in given if name not in schema.names]
     twice = sorted({name for name in given if given.count(name) > 1})
     problems = [
-        f"{word}: {', '.join(names)}" for word, names in (("missing", missing), ("extra", extra), ("twice", twice)) if names
+        f"{word}: {', '.join(names)}"
+        for word, names in (("missing", missing), ("extra", extra), ("twice", twice))
+        if names
     ]
     if problems:
         raise TidemarkError(
@@ -115,6 +119,4 @@ def _canonical(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
 
 def _unfit(field: Field, relation: str, error: Exception) -> TidemarkError:
     reason = str(error).splitlines()[0]
-    return TidemarkError(
-        "type", f"a value for column {field.name!r} of {relation!r} is not a {field.type}: {reason}"
-    )
+    return TidemarkError("type", f"a value for column {field.name!r} of {relation!r} is not a {field.type}: {reason}")

@@ -33,7 +33,12 @@ class Subscription:
     """
 
     def __init__(
-        self, store: Store, relation: str, since: int | None, changes: Callable[[str, int], pa.Table], content: Callable[[], pa.Table]
+        self,
+        store: Store,
+        relation: str,
+        since: int | None,
+        changes: Callable[[str, int], pa.Table],
+        content: Callable[[], pa.Table],
     ) -> None:
         self._store, self._relation, self._changes = store, relation, changes
         self._definition = store.catalog.relations[relation]

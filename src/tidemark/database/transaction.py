@@ -232,7 +232,9 @@ class Transaction:
             if statement.if_exists:
                 return
             raise TidemarkError(
-                "unknown_relation", f"there is no {statement.name!r}", hint=self.catalog.suggestions(statement.name)
+                "unknown_relation",
+                f"there is no {statement.name!r}",
+                hint=self.catalog.suggestions(statement.name),
             )
         kind = "VIEW" if isinstance(relation, View) else "TABLE"
         if kind != statement.kind:
@@ -241,7 +243,9 @@ class Transaction:
         if dependents and not statement.cascade:
             names = ", ".join(view.name for view in dependents)
             raise TidemarkError(
-                "dependents", f"{statement.name!r} is needed by {names}", hint="drop them first, or use CASCADE"
+                "dependents",
+                f"{statement.name!r} is needed by {names}",
+                hint="drop them first, or use CASCADE",
             )
         for view in dependents:
             if self.catalog.get(view.name) is not None:
@@ -289,5 +293,3 @@ class Transaction:
         self.pending = {}
         self._wave = None
         self._ended()
-
-

@@ -22,7 +22,5 @@ def schema_to_json(schema: Schema) -> list[dict[str, Any]]:
 
 def schema_from_json(records: Any) -> Schema:
     return Schema(
-        tuple(
-            Field(r["name"], Type(Kind(r["kind"]), r["precision"], r["scale"]), r["nullable"]) for r in records
-        )
+        tuple(Field(r["name"], Type(Kind(r["kind"]), r["precision"], r["scale"]), r["nullable"]) for r in records)
     )

@@ -249,7 +249,12 @@ class Compiler:
         return f"CAST(NULL AS {self.dialect.type_name(type)})"
 
     def _group(
-        self, block: Select, keys: tuple[Expression, ...], aggregates: tuple[AggregateCall, ...], *, signed: bool
+        self,
+        block: Select,
+        keys: tuple[Expression, ...],
+        aggregates: tuple[AggregateCall, ...],
+        *,
+        signed: bool,
     ) -> Source:
         """A grouping as a query in parentheses. Rows out count once each."""
         names = _names(len(keys) + len(aggregates))

@@ -70,7 +70,14 @@ def build(definitions: Iterable[Definition]) -> Network:
         used = _used(plan, shared) if name in incremental else {}
         influents = _influents(plan, used)
         nodes[name] = Node(
-            name, kinds[name], plan, 0, influents, strategies.get(name, "auto"), tuple(users[name]), tuple(used.items())
+            name,
+            kinds[name],
+            plan,
+            0,
+            influents,
+            strategies.get(name, "auto"),
+            tuple(users[name]),
+            tuple(used.items()),
         )
     return Network(_levelled(nodes))
 

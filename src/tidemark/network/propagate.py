@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from tidemark.algebra.functions import FUNCTIONS
 from tidemark.algebra.expressions import Call, Cast, Expression
 from tidemark.algebra.expressions import walk as walk_expression
+from tidemark.algebra.functions import FUNCTIONS
 from tidemark.algebra.plans import Plan, State, Stored, expressions_of, relations_of, walk
 from tidemark.algebra.printing import show_expression
 from tidemark.calculus.as_of import Block, delta_name
@@ -74,7 +74,9 @@ def propagate(network: Network, changed: Mapping[str, pa.Table], engine: Engine,
     wave = Wave({name: delta for name, delta in changed.items() if delta.num_rows})
     if not network.read & wave.deltas.keys():
         return wave
-    waiting = {node.name: sum(node.name in n.influents for n in network.nodes.values()) for node in network.nodes.values()}
+    waiting = {
+        node.name: sum(node.name in n.influents for n in network.nodes.values()) for node in network.nodes.values()
+    }
     for node in network.nodes.values():
         touched = node.influents & wave.deltas.keys()
         if touched:
@@ -129,7 +131,9 @@ def _rows_read(plan: Plan, engine: Engine) -> int:
 def _named(error: TidemarkError, node: Node) -> TidemarkError:
     """The error with the view's name and the expressions that can raise it."""
     views = " and ".join(repr(view) for view in node.views)
-    suspects = [show_expression(e) for part in walk(node.plan) for e in expressions_of(part) if _can_fail(e, error.code)]
+    suspects = [
+        show_expression(e) for part in walk(node.plan) for e in expressions_of(part) if _can_fail(e, error.code)
+    ]
     where = f"; it may come from {' or '.join(dict.fromkeys(suspects))}" if suspects else ""
     return TidemarkError(
         error.code, f"the view {views} cannot be brought up to date: {error.message}{where}", hint=error.hint

@@ -95,11 +95,11 @@ class Catalog:
         for existing in self.relations:
             if existing.lower() == name.lower():
                 raise TidemarkError(
-                    "exists", f"there is already a relation named {existing!r}", hint="drop it first, or choose another name"
+                    "exists",
+                    f"there is already a relation named {existing!r}",
+                    hint="drop it first, or choose another name",
                 )
 
     def suggestions(self, name: str) -> str:
         known = sorted(self.relations)
         return "relations: " + ", ".join(known) if known else "there are no relations yet: CREATE TABLE first"
-
-

@@ -54,7 +54,7 @@ class UpdateRows:
     assignments: tuple[Expression, ...]
 
 
-def table_for_change(name: str, catalog: Catalog, source: Source, node: exp.Expression | None = None) -> Table:
+def table_for_change(name: str, catalog: Catalog, source: Source, node: exp.Expr | None = None) -> Table:
     relation = catalog.get(name)
     if relation is None:
         raise source.error("unknown_relation", f"there is no table {name!r}", node, hint=catalog.suggestions(name))
@@ -64,7 +64,18 @@ def table_for_change(name: str, catalog: Catalog, source: Source, node: exp.Expr
 
 
 def bind_insert(tree: exp.Insert, catalog: Catalog, source: Source) -> InsertRows | InsertQuery:
-    _refuse(tree, source, "with_", "conflict", "returning", "overwrite", "where", "alternative", "ignore", "default")
+    _refuse(
+        tree,
+        source,
+        "with_",
+        "conflict",
+        "returning",
+        "overwrite",
+        "where",
+        "alternative",
+        "ignore",
+        "default",
+    )
     target = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
     table = table_for_change(_table_name(target, source), catalog, source, target)
     named = [fold(column) for column in tree.this.expressions] if isinstance(tree.this, exp.Schema) else None
@@ -100,7 +111,10 @@ def bind_update(tree: exp.Update, catalog: Catalog, source: Source) -> UpdateRow
         name = fold(assignment.this.this)
         if name not in table.schema.names:
             raise source.error(
-                "unknown_column", f"{table.name!r} has no column {name!r}", assignment, hint=f"columns: {', '.join(table.schema.names)}"
+                "unknown_column",
+                f"{table.name!r} has no column {name!r}",
+                assignment,
+                hint=f"columns: {', '.join(table.schema.names)}",
             )
         position = table.schema.position(name)
         if position in assigned:
@@ -111,9 +125,7 @@ def bind_update(tree: exp.Update, catalog: Catalog, source: Source) -> UpdateRow
     return UpdateRows(table, plan, tuple(cells))
 
 
-def _selected(
-    target: exp.Expression, where: exp.Expression | None, catalog: Catalog, source: Source
-) -> tuple[Table, Plan, Scope]:
+def _selected(target: exp.Expr, where: exp.Expr | None, catalog: Catalog, source: Source) -> tuple[Table, Plan, Scope]:
     """The table, the plan of its rows that the condition picks, and the scope of its columns."""
     table = table_for_change(_table_name(target, source), catalog, source, target)
     alias = target.args.get("alias")
@@ -124,7 +136,7 @@ def _selected(
     return table, plan, scope
 
 
-def _table_name(node: exp.Expression, source: Source) -> str:
+def _table_name(node: exp.Expr, source: Source) -> str:
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
         raise source.error("unsupported", "a table's name is expected here", node)
     if node.args.get("db") is not None:
@@ -132,22 +144,25 @@ def _table_name(node: exp.Expression, source: Source) -> str:
     return fold(node.this)
 
 
-def _refuse(tree: exp.Expression, source: Source, *parts: str) -> None:
+def _refuse(tree: exp.Expr, source: Source, *parts: str) -> None:
     for part in parts:
         found = tree.args.get(part)
         if found:
-            node = found if isinstance(found, exp.Expression) else tree
+            node = found if isinstance(found, exp.Expr) else tree
             shown = part.upper().strip("_")
             raise source.error("unsupported", f"{shown} in {tree.key.upper()} is not supported", node)
 
 
-def _positions(table: Table, named: list[str] | None, source: Source, node: exp.Expression) -> list[int]:
+def _positions(table: Table, named: list[str] | None, source: Source, node: exp.Expr) -> list[int]:
     if named is None:
         return list(range(len(table.schema)))
     for position, name in enumerate(named):
         if name not in table.schema.names:
             raise source.error(
-                "unknown_column", f"{table.name!r} has no column {name!r}", node.expressions[position], hint=f"columns: {', '.join(table.schema.names)}"
+                "unknown_column",
+                f"{table.name!r} has no column {name!r}",
+                node.expressions[position],
+                hint=f"columns: {', '.join(table.schema.names)}",
             )
         if name in named[:position]:
             raise source.error("syntax", f"the column {name!r} stands twice", node.expressions[position])
@@ -155,14 +170,14 @@ def _positions(table: Table, named: list[str] | None, source: Source, node: exp.
 
 
 def _right_number(
-    given: int, positions: list[int], named: list[str] | None, table: Table, source: Source, node: exp.Expression
+    given: int, positions: list[int], named: list[str] | None, table: Table, source: Source, node: exp.Expr
 ) -> None:
     if given != len(positions):
         what = "columns are named" if named is not None else f"columns are in {table.name!r}"
         raise source.error("type", f"{given} values are given, but {len(positions)} {what}", node)
 
 
-def _row(entry: exp.Expression, table: Table, positions: list[int], source: Source) -> tuple[Value, ...]:
+def _row(entry: exp.Expr, table: Table, positions: list[int], source: Source) -> tuple[Value, ...]:
     cells = list(entry.expressions) if isinstance(entry, exp.Tuple) else [entry]
     _right_number(len(cells), positions, None, table, source, entry)
     binder = ExpressionBinder(source, Scope())
@@ -173,7 +188,7 @@ def _row(entry: exp.Expression, table: Table, positions: list[int], source: Sour
     return tuple(row)
 
 
-def _constant(bound: Expression, column: Field, source: Source, node: exp.Expression) -> Value:
+def _constant(bound: Expression, column: Field, source: Source, node: exp.Expr) -> Value:
     try:
         return value_of(bound, ())
     except TidemarkError as error:
@@ -181,7 +196,7 @@ def _constant(bound: Expression, column: Field, source: Source, node: exp.Expres
         raise TidemarkError(error.code, f"column {column.name!r}: {error.message}", place=place) from error
 
 
-def _assigned(bound: Expression, column: Field, source: Source, node: exp.Expression) -> Expression:
+def _assigned(bound: Expression, column: Field, source: Source, node: exp.Expr) -> Expression:
     """The expression as the column's type, by the casts that assignment does silently."""
     if bound.type == column.type:
         return bound
@@ -196,5 +211,8 @@ def _assigned(bound: Expression, column: Field, source: Source, node: exp.Expres
         place = source.place_of(node)
         raise TidemarkError(error.code, f"column {column.name!r}: {error.message}", place=place) from error
     raise source.error(
-        "type", f"column {column.name!r} is {column.type}, the value is {bound.type}", node, hint="CAST converts"
+        "type",
+        f"column {column.name!r} is {column.type}, the value is {bound.type}",
+        node,
+        hint="CAST converts",
     )

@@ -17,7 +17,7 @@ from tidemark.sql.scope import Scope
 from tidemark.sql.text import Source
 from tidemark.sql.types import bind_type
 
-_BINARY: dict[type[exp.Expression], str] = {
+_BINARY: dict[type[exp.Expr], str] = {
     exp.Add: "add",
     exp.Sub: "subtract",
     exp.Mul: "multiply",
@@ -35,7 +35,7 @@ _BINARY: dict[type[exp.Expression], str] = {
     exp.Or: "or",
     exp.DPipe: "concat",
 }
-_NAMED: dict[type[exp.Expression], tuple[str, tuple[str, ...]]] = {
+_NAMED: dict[type[exp.Expr], tuple[str, tuple[str, ...]]] = {
     exp.Abs: ("abs", ("this",)),
     exp.Sign: ("sign", ("this",)),
     exp.Round: ("round", ("this", "decimals")),
@@ -55,17 +55,33 @@ _NAMED: dict[type[exp.Expression], tuple[str, tuple[str, ...]]] = {
     exp.Nullif: ("nullif", ("this", "expression")),
     exp.DateFromParts: ("make_date", ("year", "month", "day")),
 }
-_VARIADIC: dict[type[exp.Expression], str] = {
+_VARIADIC: dict[type[exp.Expr], str] = {
     exp.Coalesce: "coalesce",
     exp.Greatest: "greatest",
     exp.Least: "least",
 }
 _TRIMS = {"LEADING": "ltrim", "TRAILING": "rtrim", "BOTH": "trim", "": "trim"}
 _ADAPTING = frozenset(
-    "add subtract eq ne lt le gt ge is_distinct is_not_distinct coalesce greatest least nullif in_list".split()
+    [
+        "add",
+        "subtract",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "is_distinct",
+        "is_not_distinct",
+        "coalesce",
+        "greatest",
+        "least",
+        "nullif",
+        "in_list",
+    ]
 )
 
-Hook = Callable[[exp.Expression], Expression | None]
+Hook = Callable[[exp.Expr], Expression | None]
 
 
 @dataclass
@@ -76,7 +92,7 @@ class ExpressionBinder:
     scope: Scope
     hook: Hook | None = None
 
-    def bind(self, node: exp.Expression) -> Expression:
+    def bind(self, node: exp.Expr) -> Expression:
         if self.hook is not None:
             found = self.hook(node)
             if found is not None:
@@ -90,7 +106,7 @@ class ExpressionBinder:
             place = self.source.place_of(node)
             raise TidemarkError(error.code, error.message, place=place, hint=error.hint) from error
 
-    def condition(self, node: exp.Expression, where: str) -> Expression:
+    def condition(self, node: exp.Expr, where: str) -> Expression:
         """A BOOLEAN expression, for WHERE, ON, HAVING, CHECK and WHEN."""
         bound = self.bind(node)
         if bound.type.kind is Kind.NULL:
@@ -99,7 +115,7 @@ class ExpressionBinder:
             raise self.source.error("type", f"{where} needs a condition, this is a {bound.type}", node)
         return bound
 
-    def _bind(self, node: exp.Expression) -> Expression:
+    def _bind(self, node: exp.Expr) -> Expression:
         kind = type(node)
         if kind in _BINARY:
             return self._call(_BINARY[kind], [node.this, node.expression], node)
@@ -117,13 +133,13 @@ class ExpressionBinder:
             return handler(self, node)
         raise self._refused(node)
 
-    def _only_known(self, node: exp.Expression, extra: set[str]) -> None:
+    def _only_known(self, node: exp.Expr, extra: set[str]) -> None:
         if extra:
             raise self.source.error(
                 "unsupported", f"{node.key.upper()} with {', '.join(sorted(extra))} is not supported", node
             )
 
-    def _refused(self, node: exp.Expression) -> TidemarkError:
+    def _refused(self, node: exp.Expr) -> TidemarkError:
         if isinstance(node, exp.Func):
             name = node.name if isinstance(node, exp.Anonymous) else node.sql_name().lower()
             return self.source.error(
@@ -138,10 +154,10 @@ class ExpressionBinder:
 
     # Calls
 
-    def _call(self, name: str, nodes: list[exp.Expression], node: exp.Expression) -> Expression:
+    def _call(self, name: str, nodes: list[exp.Expr], node: exp.Expr) -> Expression:
         return self.call(name, tuple(self.bind(part) for part in nodes), node)
 
-    def call(self, name: str, arguments: tuple[Expression, ...], node: exp.Expression) -> Expression:
+    def call(self, name: str, arguments: tuple[Expression, ...], node: exp.Expr) -> Expression:
         """A call of the function table, with its arguments brought to the types of the signature."""
         function = FUNCTIONS[name]
         if name in _ADAPTING:
@@ -151,7 +167,10 @@ class ExpressionBinder:
             given = ", ".join(str(argument.type) for argument in arguments)
             shown = function.infix or name
             raise self.source.error(
-                "type", f"{shown} does not take ({given})", node, hint=f"usage: {function.usage}; CAST converts"
+                "type",
+                f"{shown} does not take ({given})",
+                node,
+                hint=f"usage: {function.usage}; CAST converts",
             )
         coerced = tuple(coerce(a, wanted) for a, wanted in zip(arguments, signature.arguments, strict=True))
         nullable = function.nullable(tuple(argument.nullable for argument in coerced))
@@ -159,7 +178,7 @@ class ExpressionBinder:
 
     # Special forms
 
-    def _column(self, node: exp.Expression) -> Expression:
+    def _column(self, node: exp.Expr) -> Expression:
         assert isinstance(node, exp.Column)
         if isinstance(node.this, exp.Star):
             raise self.source.error("unsupported", "* cannot stand inside an expression", node)
@@ -167,18 +186,18 @@ class ExpressionBinder:
             raise self.source.error("unsupported", "schema names are not supported", node)
         return self.scope.resolve(node, self.source)
 
-    def _literal(self, node: exp.Expression) -> Expression:
+    def _literal(self, node: exp.Expr) -> Expression:
         assert isinstance(node, exp.Literal)
         return Literal(str(node.this), VARCHAR) if node.is_string else number(str(node.this))
 
-    def _negative(self, node: exp.Expression) -> Expression:
+    def _negative(self, node: exp.Expr) -> Expression:
         """A minus before a number belongs to the number, so that the smallest integers can be written."""
         inner = node.this
         if isinstance(inner, exp.Literal) and not inner.is_string:
             return number("-" + str(inner.this))
         return self._call("negate", [inner], node)
 
-    def _cast(self, node: exp.Expression) -> Expression:
+    def _cast(self, node: exp.Expr) -> Expression:
         target = bind_type(node.args["to"], self.source)
         self._only_known(node, {k for k in ("format", "action", "default") if node.args.get(k)})
         argument = self.bind(node.this)
@@ -192,7 +211,7 @@ class ExpressionBinder:
             raise self.source.error("type", f"a {argument.type} cannot be cast to {target}", node)
         return Cast(argument, target)
 
-    def _is(self, node: exp.Expression) -> Expression:
+    def _is(self, node: exp.Expr) -> Expression:
         right, operand = node.expression, self.bind(node.this)
         if isinstance(right, exp.Null):
             return self.call("is_null", (operand,), node)
@@ -200,7 +219,7 @@ class ExpressionBinder:
             return self.call("is_true" if right.this else "is_false", (operand,), node)
         raise self._refused(node)
 
-    def _not(self, node: exp.Expression) -> Expression:
+    def _not(self, node: exp.Expr) -> Expression:
         inner = node.this
         if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null):
             return self.call("is_not_null", (self.bind(inner.this),), node)
@@ -209,25 +228,25 @@ class ExpressionBinder:
             return self.call(name, (self.bind(inner.this),), node)
         return self._call("not", [inner], node)
 
-    def _between(self, node: exp.Expression) -> Expression:
+    def _between(self, node: exp.Expr) -> Expression:
         self._only_known(node, {k for k in ("symmetric",) if node.args.get(k)})
         operand = self.bind(node.this)
         low = self.call("ge", (operand, self.bind(node.args["low"])), node)
         high = self.call("le", (operand, self.bind(node.args["high"])), node)
         return self.call("and", (low, high), node)
 
-    def _in(self, node: exp.Expression) -> Expression:
+    def _in(self, node: exp.Expr) -> Expression:
         if node.args.get("query") is not None or node.args.get("unnest") is not None:
             raise self.source.error("unsupported", "IN with a subquery is not supported yet", node)
         return self._call("in_list", [node.this, *node.expressions], node)
 
-    def _like(self, node: exp.Expression) -> Expression:
+    def _like(self, node: exp.Expr) -> Expression:
         return self._pattern("like", node, "\\")
 
-    def _ilike(self, node: exp.Expression) -> Expression:
+    def _ilike(self, node: exp.Expr) -> Expression:
         return self._pattern("ilike", node, "\\")
 
-    def _escape(self, node: exp.Expression) -> Expression:
+    def _escape(self, node: exp.Expr) -> Expression:
         letter = node.expression
         if not (isinstance(letter, exp.Literal) and letter.is_string and len(letter.name) == 1):
             raise self.source.error("unsupported", "ESCAPE takes one literal character", node)
@@ -235,7 +254,7 @@ class ExpressionBinder:
             raise self._refused(node)
         return self._pattern("like" if isinstance(node.this, exp.Like) else "ilike", node.this, letter.name)
 
-    def _pattern(self, name: str, node: exp.Expression, escape: str) -> Expression:
+    def _pattern(self, name: str, node: exp.Expr, escape: str) -> Expression:
         pattern = self.bind(node.expression)
         if not isinstance(pattern, Literal) or pattern.type not in (VARCHAR, NULL):
             raise self.source.error("unsupported", "LIKE takes a literal pattern", node.expression)
@@ -243,7 +262,7 @@ class ExpressionBinder:
             pattern = Literal(canonical_pattern(str(pattern.value), escape), VARCHAR)
         return self.call(name, (self.bind(node.this), pattern), node)
 
-    def _case(self, node: exp.Expression) -> Expression:
+    def _case(self, node: exp.Expr) -> Expression:
         operand = node.args.get("this")
         conditions, values = [], []
         for branch in node.args["ifs"]:
@@ -256,42 +275,45 @@ class ExpressionBinder:
         values.append(Literal(None, NULL) if default is None else self.bind(default))
         return self._case_of(conditions, values, node)
 
-    def _case_of(self, conditions: list[Expression], values: list[Expression], node: exp.Expression) -> Expression:
+    def _case_of(self, conditions: list[Expression], values: list[Expression], node: exp.Expr) -> Expression:
         adapted = adapt_text_literals(tuple(values))
         target = self.common(adapted, "the branches of CASE", node)
         *results, default = (coerce(value, target) for value in adapted)
         return Case(tuple(zip(conditions, results, strict=True)), default, target)
 
-    def common(self, parts: tuple[Expression, ...], what: str, node: exp.Expression) -> Type:
+    def common(self, parts: tuple[Expression, ...], what: str, node: exp.Expr) -> Type:
         target = common_of([part.type for part in parts])
         if target is None or not all(fits_implicitly(p.type, target) or p.type.is_numeric for p in parts):
             given = ", ".join(str(part.type) for part in parts)
             raise self.source.error("type", f"{what} have no common type: {given}", node)
         return target
 
-    def _extract(self, node: exp.Expression) -> Expression:
+    def _extract(self, node: exp.Expr) -> Expression:
         return self._by_unit("extract", str(node.this.name), node.expression, node)
 
-    def _truncate(self, node: exp.Expression) -> Expression:
+    def _truncate(self, node: exp.Expr) -> Expression:
         self._only_known(node, {k for k in ("zone",) if node.args.get(k)})
         return self._by_unit("date_trunc", str(node.args["unit"].name), node.this, node)
 
-    def _by_unit(self, family: str, unit: str, operand: exp.Expression, node: exp.Expression) -> Expression:
+    def _by_unit(self, family: str, unit: str, operand: exp.Expr, node: exp.Expr) -> Expression:
         name = f"{family}_{unit.lower()}"
         if name not in FUNCTIONS:
             units = ", ".join(sorted(f.removeprefix(family + "_") for f in FUNCTIONS if f.startswith(family + "_")))
             raise self.source.error(
-                "unsupported", f"the unit {unit} is not supported by {family.upper()}", node, hint=f"units: {units}"
+                "unsupported",
+                f"the unit {unit} is not supported by {family.upper()}",
+                node,
+                hint=f"units: {units}",
             )
         return self._call(name, [operand], node)
 
-    def _trim(self, node: exp.Expression) -> Expression:
+    def _trim(self, node: exp.Expr) -> Expression:
         characters = node.args.get("expression")
         if characters is not None and not (isinstance(characters, exp.Literal) and characters.name == " "):
             raise self.source.error("unsupported", "TRIM takes away spaces only", node)
         return self._call(_TRIMS[str(node.args.get("position") or "").upper()], [node.this], node)
 
-    def _concat(self, node: exp.Expression) -> Expression:
+    def _concat(self, node: exp.Expr) -> Expression:
         """The function concat(): NULLs count as empty text, other types are written as text."""
         result: Expression = Literal("", VARCHAR)
         for part in node.expressions:
@@ -302,27 +324,29 @@ class ExpressionBinder:
             result = text if result == Literal("", VARCHAR) else self.call("concat", (result, text), node)
         return result
 
-    def _anonymous(self, node: exp.Expression) -> Expression:
+    def _anonymous(self, node: exp.Expr) -> Expression:
         name = node.name.lower()
         if name not in FUNCTIONS or FUNCTIONS[name].infix is not None:
             raise self._refused(node)
         return self._call(name, list(node.expressions), node)
 
-    def _interval(self, node: exp.Expression) -> Expression:
-        raise self.source.error("unsupported", "intervals are not supported yet", node, hint="add days to a DATE: d + 7")
+    def _interval(self, node: exp.Expr) -> Expression:
+        raise self.source.error(
+            "unsupported", "intervals are not supported yet", node, hint="add days to a DATE: d + 7"
+        )
 
-    def _null(self, node: exp.Expression) -> Expression:
+    def _null(self, node: exp.Expr) -> Expression:
         return Literal(None, NULL)
 
-    def _boolean(self, node: exp.Expression) -> Expression:
+    def _boolean(self, node: exp.Expr) -> Expression:
         return Literal(bool(node.this), BOOLEAN)
 
-    def _paren(self, node: exp.Expression) -> Expression:
+    def _paren(self, node: exp.Expr) -> Expression:
         return self.bind(node.this)
 
 
 _HARMLESS = frozenset({"big_int", "safe", "typed", "dialect", "coerce"})
-_HANDLERS: dict[type[exp.Expression], Callable[[ExpressionBinder, exp.Expression], Expression]] = {
+_HANDLERS: dict[type[exp.Expr], Callable[[ExpressionBinder, exp.Expr], Expression]] = {
     exp.Column: ExpressionBinder._column,
     exp.Literal: ExpressionBinder._literal,
     exp.Null: ExpressionBinder._null,

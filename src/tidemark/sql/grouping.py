@@ -12,6 +12,7 @@ from tidemark.sql.scope import Scope
 from tidemark.sql.selectlist import Item, output_name, star_of
 from tidemark.sql.text import Source, fold
 
+
 def is_grouped(node: exp.Select) -> bool:
     """Whether the query has GROUP BY, HAVING or an aggregate in its select list."""
     if node.args.get("group") is not None or node.args.get("having") is not None:
@@ -19,7 +20,7 @@ def is_grouped(node: exp.Select) -> bool:
     return any(_aggregates_in(entry) for entry in node.expressions)
 
 
-def _aggregates_in(entry: exp.Expression) -> bool:
+def _aggregates_in(entry: exp.Expr) -> bool:
     return entry.find(exp.AggFunc) is not None
 
 
@@ -32,7 +33,7 @@ class GroupBinder:
         self._inner = ExpressionBinder(source, scope)
         self.outer = ExpressionBinder(source, scope, self._hook)
 
-    def _hook(self, node: exp.Expression) -> Expression | None:
+    def _hook(self, node: exp.Expr) -> Expression | None:
         """An aggregate or a grouping key as a column of the grouping; a bare column that is neither is refused."""
         if isinstance(node, exp.AggFunc):
             return self._aggregate(node)
@@ -80,7 +81,10 @@ class GroupBinder:
                 )
             return AggregateCall(AggregateFunction.SUM, argument)
         raise self.source.error(
-            "unsupported", f"the aggregate {node.sql_name()} is not supported yet", node, hint="aggregates: COUNT, SUM"
+            "unsupported",
+            f"the aggregate {node.sql_name()} is not supported yet",
+            node,
+            hint="aggregates: COUNT, SUM",
         )
 
     def _argument(self, node: exp.AggFunc) -> Expression:
@@ -104,7 +108,9 @@ def bind_grouped(
     items = []
     for position, entry in enumerate(node.expressions):
         if star_of(entry) is not None:
-            raise source.error("grouping", "* cannot stand beside GROUP BY or aggregates", entry, hint="name the columns")
+            raise source.error(
+                "grouping", "* cannot stand beside GROUP BY or aggregates", entry, hint="name the columns"
+            )
         items.append(Item(output_name(entry, position), entry, groups.outer.bind(entry.unalias())))
     having = node.args.get("having")
     condition = None if having is None else groups.outer.condition(having.this, "HAVING")
@@ -140,21 +146,19 @@ def _keys(node: exp.Select, scope: Scope, source: Source) -> tuple[Expression, .
     return tuple(keys)
 
 
-def _chosen(entry: exp.Expression, node: exp.Select, scope: Scope, source: Source) -> exp.Expression:
+def _chosen(entry: exp.Expr, node: exp.Select, scope: Scope, source: Source) -> exp.Expr:
     """GROUP BY 1 and GROUP BY alias mean an entry of the select list; a column of FROM goes before an alias."""
     if isinstance(entry, exp.Literal) and not entry.is_string:
         position = int(entry.name) if entry.name.isdigit() else 0
         if not 1 <= position <= len(node.expressions):
             raise source.error("grouping", f"GROUP BY {entry.name} names no entry of the select list", entry)
-        chosen: exp.Expression = node.expressions[position - 1].unalias()
+        chosen: exp.Expr = node.expressions[position - 1].unalias()
         return chosen
     if isinstance(entry, exp.Column) and entry.args.get("table") is None:
         name = fold(entry.this)
         if not any(visible.name == name for visible in scope.listed):
             for candidate in node.expressions:
                 if isinstance(candidate, exp.Alias) and fold(candidate.args["alias"]) == name:
-                    aliased: exp.Expression = candidate.this
+                    aliased: exp.Expr = candidate.this
                     return aliased
     return entry
-
-

@@ -25,7 +25,7 @@ def number(text: str) -> Literal:
         raise TidemarkError("syntax", f"{text!r} is not a number") from error
     if "." not in text and abs(value) < 2**63:
         return Literal(int(value), INT if abs(value) < 2**31 else BIGINT)
-    sign, digits, exponent = value.as_tuple()
+    _sign, digits, exponent = value.as_tuple()
     scale = max(0, -int(exponent))
     precision = max(len(digits), scale, 1)
     if precision > MAX_PRECISION:

@@ -10,7 +10,7 @@ from tidemark.sql.expressions import ExpressionBinder
 from tidemark.sql.text import Source, fold
 
 
-def bind_order(node: exp.Expression, plan: Plan, inner: ExpressionBinder | None, source: Source) -> Plan:
+def bind_order(node: exp.Expr, plan: Plan, inner: ExpressionBinder | None, source: Source) -> Plan:
     """The plan in the asked order. Keys name result columns, by position or name, or else columns below the select
     list (``inner``), which are then carried along and dropped at the end."""
     order, limit, offset = (node.args.get(part) for part in ("order", "limit", "offset"))
@@ -32,7 +32,7 @@ def bind_order(node: exp.Expression, plan: Plan, inner: ExpressionBinder | None,
 
 
 def _key(
-    node: exp.Expression, plan: Plan, inner: ExpressionBinder | None, hidden: list[Expression], source: Source
+    node: exp.Expr, plan: Plan, inner: ExpressionBinder | None, hidden: list[Expression], source: Source
 ) -> Expression:
     if isinstance(node, exp.Literal) and not node.is_string:
         position = int(node.name) if node.name.isdigit() else 0
@@ -47,7 +47,10 @@ def _key(
             raise source.error("ambiguous_name", f"ORDER BY {fold(node.this)!r} is ambiguous", node)
     if inner is None or not isinstance(plan, Project):
         raise source.error(
-            "ordering", "here ORDER BY can name result columns only", node, hint="add the column to the select list"
+            "ordering",
+            "here ORDER BY can name result columns only",
+            node,
+            hint="add the column to the select list",
         )
     bound = inner.bind(node)
     for position, expression in enumerate(plan.expressions):
@@ -57,7 +60,7 @@ def _key(
     return Column(len(plan.schema) + len(hidden) - 1, "hidden", bound.type, bound.nullable)
 
 
-def _count(node: exp.Expression | None, source: Source) -> int | None:
+def _count(node: exp.Expr | None, source: Source) -> int | None:
     if node is None:
         return None
     value = node.args.get("expression")

@@ -20,7 +20,21 @@ from tidemark.sql.selectlist import Item, output_name, star_of
 from tidemark.sql.text import Source, fold
 
 _SELECT_PARTS = frozenset(
-    "expressions from_ joins where group having distinct with_ order limit offset kind operation_modifiers".split()
+    [
+        "expressions",
+        "from_",
+        "joins",
+        "where",
+        "group",
+        "having",
+        "distinct",
+        "with_",
+        "order",
+        "limit",
+        "offset",
+        "kind",
+        "operation_modifiers",
+    ]
 )
 _JOIN_KINDS = frozenset({"", "INNER", "CROSS"})
 
@@ -33,13 +47,13 @@ class QueryBinder:
     catalog: Catalog
     named: set[str] = field(default_factory=set)
 
-    def bind(self, node: exp.Expression) -> Plan:
+    def bind(self, node: exp.Expr) -> Plan:
         """A query as somebody runs it: ORDER BY and LIMIT are allowed at its end."""
         ctes: dict[str, Plan] = {}
         plan = self._query(node, ctes, outermost=True)
         return plan
 
-    def bind_view(self, node: exp.Expression) -> Plan:
+    def bind_view(self, node: exp.Expr) -> Plan:
         """A query as the definition of a view: a bag of rows, in no order."""
         for clause in ("order", "limit", "offset"):
             found = node.args.get(clause)
@@ -52,7 +66,7 @@ class QueryBinder:
                 )
         return self._query(node, {}, outermost=False)
 
-    def _query(self, node: exp.Expression, ctes: Mapping[str, Plan], *, outermost: bool) -> Plan:
+    def _query(self, node: exp.Expr, ctes: Mapping[str, Plan], *, outermost: bool) -> Plan:
         visible = self._with(node, ctes)
         match node:
             case exp.Select():
@@ -69,7 +83,7 @@ class QueryBinder:
                 raise self.source.error("unsupported", "VALUES as a query is not supported yet", node)
         raise self.source.error("unsupported", f"{node.key.upper()} is not a query", node)
 
-    def _with(self, node: exp.Expression, ctes: Mapping[str, Plan]) -> Mapping[str, Plan]:
+    def _with(self, node: exp.Expr, ctes: Mapping[str, Plan]) -> Mapping[str, Plan]:
         clause = node.args.get("with_")
         if clause is None:
             return ctes
@@ -97,17 +111,21 @@ class QueryBinder:
         self._no_order(node)
         return plan
 
-    def _aligned(self, left: Plan, right: Plan, node: exp.Expression) -> tuple[Plan, Plan]:
+    def _aligned(self, left: Plan, right: Plan, node: exp.Expr) -> tuple[Plan, Plan]:
         if len(left.schema) != len(right.schema):
             raise self.source.error(
-                "type", f"the sides of UNION have {len(left.schema)} and {len(right.schema)} columns", node.expression
+                "type",
+                f"the sides of UNION have {len(left.schema)} and {len(right.schema)} columns",
+                node.expression,
             )
         targets = []
         for position, (a, b) in enumerate(zip(left.schema.fields, right.schema.fields, strict=True)):
             target = common_of([a.type, b.type])
             if target is None:
                 raise self.source.error(
-                    "type", f"column {position + 1} of UNION is {a.type} on one side, {b.type} on the other", node.expression
+                    "type",
+                    f"column {position + 1} of UNION is {a.type} on one side, {b.type} on the other",
+                    node.expression,
                 )
             targets.append(target)
         return tuple(  # type: ignore[return-value]
@@ -126,7 +144,9 @@ class QueryBinder:
     def _select(self, node: exp.Select, ctes: Mapping[str, Plan], *, outermost: bool) -> Plan:
         for part, value in node.args.items():
             if value and part not in _SELECT_PARTS:
-                raise self.source.error("unsupported", f"{part.upper().strip('_')} is not supported", _first(value, node))
+                raise self.source.error(
+                    "unsupported", f"{part.upper().strip('_')} is not supported", _first(value, node)
+                )
         plan, scope = self._from(node, ctes)
         binder = ExpressionBinder(self.source, scope)
         where = node.args.get("where")
@@ -158,7 +178,7 @@ class QueryBinder:
             items.append(Item(output_name(entry, position), entry, binder.bind(entry.unalias())))
         return items
 
-    def _star(self, entry: exp.Expression, scope: Scope, relation: str) -> list[Item]:
+    def _star(self, entry: exp.Expr, scope: Scope, relation: str) -> list[Item]:
         if relation and relation not in scope.relations:
             raise self.source.error("unknown_relation", f"there is no {relation!r} in FROM", entry)
         visible = scope.star(relation or None)
@@ -166,13 +186,13 @@ class QueryBinder:
             raise self.source.error("syntax", "* needs a FROM clause", entry)
         return [Item(v.name, None, v.column) for v in visible]
 
-    def _no_order(self, node: exp.Expression) -> None:
+    def _no_order(self, node: exp.Expr) -> None:
         for clause in ("order", "limit", "offset"):
             found = node.args.get(clause)
             if found is not None:
                 raise self.source.error("unsupported", f"{clause.upper()} inside a query is not supported yet", found)
 
-    def _no_aggregates(self, node: exp.Expression, where: str) -> None:
+    def _no_aggregates(self, node: exp.Expr, where: str) -> None:
         found = node.find(exp.AggFunc)
         if found is not None:
             raise self.source.error("grouping", f"an aggregate cannot stand in {where}", found, hint="use HAVING")
@@ -188,7 +208,7 @@ class QueryBinder:
             plan, scope = self._join(plan, scope, join, ctes)
         return plan, scope
 
-    def _table(self, node: exp.Expression, ctes: Mapping[str, Plan]) -> tuple[Plan, Scope]:
+    def _table(self, node: exp.Expr, ctes: Mapping[str, Plan]) -> tuple[Plan, Scope]:
         if isinstance(node, exp.Subquery):
             plan = self._query(node.this, ctes, outermost=False)
             plan, alias = self._aliased(plan, node, None)
@@ -196,7 +216,10 @@ class QueryBinder:
             plan, alias = self._aliased(self._relation(node, ctes), node, fold(node.this))
         else:
             raise self.source.error(
-                "unsupported", f"{node.sql('postgres')[:60]!r} in FROM is not supported", node, hint="FROM takes relations and subqueries"
+                "unsupported",
+                f"{node.sql('postgres')[:60]!r} in FROM is not supported",
+                node,
+                hint="FROM takes relations and subqueries",
             )
         joined = node.args.get("joins") or ()
         scope = Scope.of(alias, plan.schema)
@@ -215,25 +238,26 @@ class QueryBinder:
             return ctes[name]
         if self.catalog.get(name) is None:
             raise self.source.error(
-                "unknown_relation", f"there is no relation {name!r}", node, hint=self.catalog.suggestions(name)
+                "unknown_relation",
+                f"there is no relation {name!r}",
+                node,
+                hint=self.catalog.suggestions(name),
             )
         self.named.add(name)
         return self.catalog.scan(name)
 
-    def _aliased(self, plan: Plan, node: exp.Expression, name: str | None) -> tuple[Plan, str | None]:
+    def _aliased(self, plan: Plan, node: exp.Expr, name: str | None) -> tuple[Plan, str | None]:
         alias = node.args.get("alias")
         if alias is None:
             return plan, name
         return self._renamed(plan, alias), fold(alias.this) if alias.this is not None else name
 
-    def _renamed(self, plan: Plan, alias: exp.Expression) -> Plan:
+    def _renamed(self, plan: Plan, alias: exp.Expr) -> Plan:
         """The plan with the column names of an alias, as in ``q (a, b)``."""
         columns = [fold(column) for column in alias.args.get("columns") or ()]
         return rename(plan, columns, self.source, alias) if columns else plan
 
-    def _join(
-        self, left: Plan, left_scope: Scope, node: exp.Join, ctes: Mapping[str, Plan]
-    ) -> tuple[Plan, Scope]:
+    def _join(self, left: Plan, left_scope: Scope, node: exp.Join, ctes: Mapping[str, Plan]) -> tuple[Plan, Scope]:
         kind = str(node.args.get("kind") or "").upper()
         side = str(node.args.get("side") or "").upper()
         method = str(node.args.get("method") or "").upper()
@@ -244,7 +268,10 @@ class QueryBinder:
         shared = left_scope.relations & right_scope.relations
         if shared:
             raise self.source.error(
-                "ambiguous_name", f"{sorted(shared)[0]!r} stands twice in FROM", node.this, hint="give one of them an alias"
+                "ambiguous_name",
+                f"{sorted(shared)[0]!r} stands twice in FROM",
+                node.this,
+                hint="give one of them an alias",
             )
         right_scope = right_scope.shifted(len(left.schema))
         using = node.args.get("using")
@@ -258,7 +285,7 @@ class QueryBinder:
         return Join(left, right, predicate), scope
 
     def _join_using(
-        self, left: Plan, left_scope: Scope, right: Plan, right_scope: Scope, using: list[exp.Expression]
+        self, left: Plan, left_scope: Scope, right: Plan, right_scope: Scope, using: list[exp.Expr]
     ) -> tuple[Plan, Scope]:
         names = [fold(column) for column in using]
         both = ExpressionBinder(self.source, Scope())
@@ -273,7 +300,7 @@ class QueryBinder:
         return Join(left, right, conjunction(tuple(predicates))), scope
 
 
-def rename(plan: Plan, names: list[str], source: Source, node: exp.Expression | None) -> Plan:
+def rename(plan: Plan, names: list[str], source: Source, node: exp.Expr | None) -> Plan:
     """The same plan with other column names; fewer names than columns rename the first ones."""
     if len(names) > len(plan.schema):
         raise source.error("type", f"{len(names)} column names for {len(plan.schema)} columns", node)
@@ -289,12 +316,14 @@ def check_output(schema: Schema, source: Source) -> None:
             raise source.error("reserved_name", f"the column name {column.name} is reserved")
         if column.name.lower() in seen:
             raise source.error(
-                "duplicate_column", f"two columns are named {column.name!r}", hint="give one of them an alias with AS"
+                "duplicate_column",
+                f"two columns are named {column.name!r}",
+                hint="give one of them an alias with AS",
             )
         seen.add(column.name.lower())
 
 
-def _first(value: object, default: exp.Expression) -> exp.Expression:
-    if isinstance(value, list) and value and isinstance(value[0], exp.Expression):
+def _first(value: object, default: exp.Expr) -> exp.Expr:
+    if isinstance(value, list) and value and isinstance(value[0], exp.Expr):
         return value[0]
-    return value if isinstance(value, exp.Expression) else default
+    return value if isinstance(value, exp.Expr) else default

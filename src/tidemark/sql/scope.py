@@ -68,7 +68,10 @@ class Scope:
         if len(candidates) > 1:
             where = " and ".join(sorted({str(v.relation) for v in candidates}))
             raise source.error(
-                "ambiguous_name", f"the name {name!r} is ambiguous: it is in {where}", node, hint=f"write {candidates[0].relation}.{name}"
+                "ambiguous_name",
+                f"the name {name!r} is ambiguous: it is in {where}",
+                node,
+                hint=f"write {candidates[0].relation}.{name}",
             )
         return candidates[0].column
 

@@ -15,11 +15,11 @@ class Item:
     """An entry of a select list: an output name and the expression behind it."""
 
     name: str
-    node: exp.Expression | None
+    node: exp.Expr | None
     expression: Expression
 
 
-def star_of(entry: exp.Expression) -> str | None:
+def star_of(entry: exp.Expr) -> str | None:
     """For ``*`` the empty string, for ``t.*`` the name t, for anything else None."""
     if isinstance(entry, exp.Star):
         return ""
@@ -28,7 +28,7 @@ def star_of(entry: exp.Expression) -> str | None:
     return None
 
 
-def output_name(entry: exp.Expression, position: int) -> str:
+def output_name(entry: exp.Expr, position: int) -> str:
     """The name of a result column: its alias, the column's own name, the function's name, or its number."""
     if isinstance(entry, exp.Alias):
         return fold(entry.args["alias"])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from sqlglot import exp
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from tidemark.sql.text import Source, fold, parse, split, tokenize
 
@@ -36,7 +36,7 @@ class CreateTable:
 @dataclass(frozen=True)
 class CreateView:
     name: str
-    query: exp.Expression
+    query: exp.Expr
     text: str
     materialized: bool
     columns: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ class Delete:
 
 @dataclass(frozen=True)
 class Query:
-    tree: exp.Expression
+    tree: exp.Expr
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,19 @@ class Show:
 
 
 Statement: TypeAlias = (
-    Begin | Commit | Rollback | CreateTable | CreateView | Drop | Insert | Update | Delete | Query | Explain | Audit | Show
+    Begin
+    | Commit
+    | Rollback
+    | CreateTable
+    | CreateView
+    | Drop
+    | Insert
+    | Update
+    | Delete
+    | Query
+    | Explain
+    | Audit
+    | Show
 )
 
 _SHOWN = ("TABLES", "VIEWS")
@@ -259,7 +271,10 @@ def _question(cursor: _Cursor) -> Statement:
         what = " ".join(token.text for token in cursor.rest()).strip().upper()
         if what not in _SHOWN:
             raise cursor.source.error(
-                "unsupported", f"SHOW {what} is not supported", cursor.tokens[0], hint=f"SHOW {' or '.join(_SHOWN)}"
+                "unsupported",
+                f"SHOW {what} is not supported",
+                cursor.tokens[0],
+                hint=f"SHOW {' or '.join(_SHOWN)}",
             )
         return Show(what.lower())
     inner = _Cursor(cursor.source, _retokenized(cursor))

@@ -18,7 +18,12 @@ def bind_table(statement: CreateTable, source: Source) -> Table:
     """The table that a CREATE TABLE statement defines."""
     tree = statement.tree
     if not isinstance(tree.this, exp.Schema):
-        raise source.error("unsupported", "CREATE TABLE … AS is not supported yet", tree, hint="create it, then INSERT … SELECT")
+        raise source.error(
+            "unsupported",
+            "CREATE TABLE … AS is not supported yet",
+            tree,
+            hint="create it, then INSERT … SELECT",
+        )
     for part in ("properties", "expression", "replace", "indexes", "begin", "clone"):
         if tree.args.get(part):
             raise source.error("unsupported", f"{part.upper()} of CREATE TABLE is not supported", tree)
@@ -58,12 +63,12 @@ def _fields(columns: list[exp.ColumnDef], required: set[str], source: Source) ->
 
 
 def _constraints(
-    columns: list[exp.ColumnDef], others: list[exp.Expression], source: Source
-) -> tuple[list[str], set[str], list[exp.Expression]]:
+    columns: list[exp.ColumnDef], others: list[exp.Expr], source: Source
+) -> tuple[list[str], set[str], list[exp.Expr]]:
     """The primary key, the NOT NULL columns, and the conditions of CHECK."""
     key: list[str] = []
     required: set[str] = set()
-    checks: list[exp.Expression] = []
+    checks: list[exp.Expr] = []
     for column in columns:
         name = fold(column.this)
         for constraint in column.args.get("constraints") or ():
@@ -88,24 +93,27 @@ def _constraints(
     return key, required, checks
 
 
-def _identifier(node: exp.Expression) -> exp.Expression:
+def _identifier(node: exp.Expr) -> exp.Expr:
     return node if isinstance(node, exp.Identifier) else node.find(exp.Identifier) or node
 
 
-def _only_key(before: list[str], key: list[str], node: exp.Expression, source: Source) -> list[str]:
+def _only_key(before: list[str], key: list[str], node: exp.Expr, source: Source) -> list[str]:
     if before:
         raise source.error("syntax", "a table has one primary key", node, hint="PRIMARY KEY (a, b) spans columns")
     return key
 
 
-def _unsupported(node: exp.Expression, source: Source) -> Exception:
+def _unsupported(node: exp.Expr, source: Source) -> Exception:
     shown = node.sql("postgres")
     return source.error(
-        "unsupported", f"the constraint {shown!r} is not supported", node, hint="PRIMARY KEY, NOT NULL and CHECK are"
+        "unsupported",
+        f"the constraint {shown!r} is not supported",
+        node,
+        hint="PRIMARY KEY, NOT NULL and CHECK are",
     )
 
 
-def _check(node: exp.Expression, schema: Schema, source: Source) -> Check:
+def _check(node: exp.Expr, schema: Schema, source: Source) -> Check:
     condition = ExpressionBinder(source, Scope.of(None, schema)).condition(node, "CHECK")
     return Check(node.sql("postgres"), condition)
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, TokenError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from tidemark.errors import Place, TidemarkError
 
@@ -29,7 +29,7 @@ class Source:
         rest = (len(self.text) if line_end < 0 else line_end) - start
         return Place(line, column, self.text, max(1, min(width, rest)))
 
-    def place_of(self, node: exp.Expression | Token) -> Place | None:
+    def place_of(self, node: exp.Expr | Token) -> Place | None:
         """The place of a token, or of the leftmost part of a syntax tree that knows its position."""
         if isinstance(node, Token):
             return self.place(node.start, node.end - node.start + 1)
@@ -40,7 +40,7 @@ class Source:
         return self.place(first["start"], first["end"] - first["start"] + 1)
 
     def error(self, code: str, message: str, node: object = None, hint: str | None = None) -> TidemarkError:
-        place = self.place_of(node) if isinstance(node, exp.Expression | Token) else None
+        place = self.place_of(node) if isinstance(node, exp.Expr | Token) else None
         return TidemarkError(code, message, place=place, hint=hint)
 
     def slice(self, tokens: list[Token]) -> str:
@@ -75,7 +75,7 @@ def split(source: Source) -> list[list[Token]]:
     return [tokens for tokens in statements if tokens]
 
 
-def parse(source: Source, tokens: list[Token]) -> exp.Expression:
+def parse(source: Source, tokens: list[Token]) -> exp.Expr:
     """The syntax tree of one statement; positions refer to the whole source."""
     if not tokens:
         raise TidemarkError("syntax", "a query is missing here", place=source.place(len(source.text)))
@@ -104,7 +104,7 @@ def _offset_of(detail: dict[str, object], tokens: list[Token]) -> int:
     return int(tokens[-1].end)
 
 
-def fold(identifier: exp.Expression | Token | str) -> str:
+def fold(identifier: exp.Expr | Token | str) -> str:
     """A name as the catalog knows it: lower case unless it was quoted."""
     if isinstance(identifier, exp.Identifier):
         return str(identifier.this) if identifier.args.get("quoted") else str(identifier.this).lower()

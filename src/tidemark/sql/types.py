@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from tidemark.algebra.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, SMALLINT, TIMESTAMP, VARCHAR, Type, decimal
+from tidemark.algebra.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    SMALLINT,
+    TIMESTAMP,
+    VARCHAR,
+    Type,
+    decimal,
+)
 from tidemark.sql.text import Source
 
 _D = exp.DataType.Type
@@ -29,7 +40,7 @@ _HINTS = {
 KNOWN = "BOOLEAN, SMALLINT, INT, BIGINT, DECIMAL(p,s), DOUBLE PRECISION, VARCHAR, DATE, TIMESTAMP"
 
 
-def bind_type(node: exp.Expression, source: Source) -> Type:
+def bind_type(node: exp.Expr, source: Source) -> Type:
     """The type that a type name means."""
     if not isinstance(node, exp.DataType):
         raise source.error("unsupported", f"the type {node.sql()} is not supported", node, hint=f"types: {KNOWN}")
@@ -42,7 +53,7 @@ def bind_type(node: exp.Expression, source: Source) -> Type:
     return found
 
 
-def length_limit(node: exp.Expression) -> int | None:
+def length_limit(node: exp.Expr) -> int | None:
     """The n of VARCHAR(n)."""
     if isinstance(node, exp.DataType) and node.this in (_D.VARCHAR, _D.TEXT) and node.expressions:
         return int(node.expressions[0].name)
@@ -53,9 +64,12 @@ def _bind_decimal(node: exp.DataType, source: Source) -> Type:
     parameters = [int(parameter.name) for parameter in node.expressions]
     if not parameters:
         raise source.error(
-            "unsupported", "DECIMAL needs a precision and a scale", node, hint="for example DECIMAL(12,2); at most 38 digits"
+            "unsupported",
+            "DECIMAL needs a precision and a scale",
+            node,
+            hint="for example DECIMAL(12,2); at most 38 digits",
         )
-    precision, scale = (parameters + [0])[:2]
+    precision, scale = ([*parameters, 0])[:2]
     try:
         return decimal(precision, scale)
     except ValueError as error:

@@ -56,5 +56,7 @@ def _check_options(statement: CreateView, source: Source) -> None:
             raise source.error("unsupported", f"the option {key!r} is not known", hint="options: strategy")
         if value not in STRATEGIES:
             raise source.error(
-                "unsupported", f"the strategy {value!r} is not known", hint=f"strategies: {', '.join(STRATEGIES)}"
+                "unsupported",
+                f"the strategy {value!r} is not known",
+                hint=f"strategies: {', '.join(STRATEGIES)}",
             )

@@ -9,13 +9,11 @@ from typing import Any, Final
 
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.functions.resolvers import fixed, takes
-from tidemark.algebra.functions.table import Function, Template
-from tidemark.algebra.functions.templates import DUCKDB_ERROR, SPARK_ERROR, guarded, pattern, plain
+from tidemark.algebra.functions.table import Function, Resolver, Template
+from tidemark.algebra.functions.templates import DUCKDB_ERROR, SPARK_ERROR, guarded, pattern, plain, to_result
 from tidemark.algebra.types import DATE, INT, TIMESTAMP, Type, decimal
 from tidemark.errors import TidemarkError
 
-_DAY_OR_MOMENT: Final = (DATE, TIMESTAMP)
-_MOMENT: Final = (TIMESTAMP,)
 _INVALID: Final = "invalid_value: there is no such day within the years 0001 to 9999"
 
 
@@ -24,18 +22,23 @@ def _extract(
     meaning: Callable[[Any], Value],
     duckdb: str,
     spark: str,
-    of: tuple[Type, ...] = _DAY_OR_MOMENT,
-    gives: Type = INT,
+    resolve: Resolver = fixed(takes(DATE, gives=INT), takes(TIMESTAMP, gives=INT)),
 ) -> Function:
-    """DuckDB counts in BIGINT, hence the cast; Spark reads the calendar's fields off a DATE."""
+    """DuckDB counts in BIGINT, hence the cast."""
     return Function(
         f"extract_{field}",
         f"extract({field} FROM moment)",
-        fixed(*(takes(given, gives=gives) for given in of)),
+        resolve,
         plain(meaning),
-        pattern(f"CAST({duckdb} AS {gives})"),
-        pattern(spark.replace("{0}", "CAST({0} AS DATE)") if DATE in of else spark),
+        to_result(duckdb),
+        pattern(spark),
     )
+
+
+def _of_timestamp(gives: Type) -> Resolver:
+    """A DATE has no time of day, so none is made up by widening it."""
+    resolve = fixed(takes(TIMESTAMP, gives=gives))
+    return lambda types: None if DATE in types else resolve(types)
 
 
 _FIELDS: Final = (
@@ -47,15 +50,14 @@ _FIELDS: Final = (
     _extract("isodow", lambda moment: moment.isoweekday(), "isodow({0})", "(weekday({0}) + 1)"),
     _extract("doy", lambda moment: moment.timetuple().tm_yday, "dayofyear({0})", "dayofyear({0})"),
     _extract("week", lambda moment: moment.isocalendar().week, "week({0})", "weekofyear({0})"),
-    _extract("hour", lambda moment: moment.hour, "hour({0})", "hour({0})", _MOMENT),
-    _extract("minute", lambda moment: moment.minute, "minute({0})", "minute({0})", _MOMENT),
+    _extract("hour", lambda moment: moment.hour, "hour({0})", "hour({0})", _of_timestamp(INT)),
+    _extract("minute", lambda moment: moment.minute, "minute({0})", "minute({0})", _of_timestamp(INT)),
     _extract(
         "second",
         lambda moment: Decimal(moment.second * 1_000_000 + moment.microsecond).scaleb(-6),
         "CAST(microsecond({0}) AS DECIMAL(8,0)) * CAST('0.000001' AS DECIMAL(7,6))",
         "extract(SECOND FROM {0})",
-        _MOMENT,
-        decimal(8, 6),
+        _of_timestamp(decimal(8, 6)),
     ),
 )
 

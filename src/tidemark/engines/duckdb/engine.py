@@ -46,7 +46,8 @@ class DuckDBEngine:
         commits = self._connection.execute(
             f"SELECT version, catalog, relations FROM {OWN_SCHEMA}.commits ORDER BY version"
         ).fetchall()
-        for version, catalog, relations in commits:
+        for number, catalog, relations in commits:
+            version = number
             records.extend(catalog)
             change = json.loads(relations)
             for name in change["dropped"]:
@@ -236,7 +237,8 @@ def _relation_to_json(relation: StoredRelation) -> dict[str, object]:
 
 def _relation_from_json(record: dict[str, object]) -> StoredRelation:
     return StoredRelation(
-        str(record["name"]), schema_from_json(record["schema"]), bool(record["logged"]), bool(record["internal"])
+        str(record["name"]),
+        schema_from_json(record["schema"]),
+        bool(record["logged"]),
+        bool(record["internal"]),
     )
-
-

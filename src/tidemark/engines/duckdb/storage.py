@@ -79,9 +79,7 @@ def drop(connection: duckdb.DuckDBPyConnection, relation: StoredRelation) -> Non
         connection.execute(f"DROP TABLE {relation.log_table}")
 
 
-def apply_delta(
-    connection: duckdb.DuckDBPyConnection, relation: StoredRelation, delta: pa.Table, version: int
-) -> None:
+def apply_delta(connection: duckdb.DuckDBPyConnection, relation: StoredRelation, delta: pa.Table, version: int) -> None:
     """Bring the stored rows up to date and append the delta to the log."""
     names = [f"c{i}" for i in range(len(relation.schema))]
     nullable = {name for name, column in zip(names, delta.columns, strict=False) if column.null_count}

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 
 from tidemark.algebra.functions import canonical
-from tidemark.algebra.types import WEIGHT, Schema
 from tidemark.algebra.scalar import Row
+from tidemark.algebra.types import WEIGHT, Schema
 
 
 def to_bag(table: pa.Table) -> dict[Row, int]:

@@ -25,8 +25,8 @@ from tidemark.algebra.plans import (
     Union,
     Values,
 )
-from tidemark.algebra.types import Kind, Type
 from tidemark.algebra.scalar import Row, value_of
+from tidemark.algebra.types import Kind, Type
 from tidemark.errors import TidemarkError
 
 Bag = dict[Row, int]
@@ -61,7 +61,7 @@ def evaluate(plan: Plan, stored: Relations, given: Relations) -> Bag:
         case Distinct(input=source):
             return {row: 1 for row, weight in of(source).items() if weight > 0}
         case Touched(input=source, touched=touched, keys=keys):
-            wanted = of(touched).keys()
+            wanted = {row[: len(keys)] for row in of(touched)}
             return {row: w for row, w in of(source).items() if tuple(row[key] for key in keys) in wanted}
         case Aggregate(input=source):
             return _aggregate(plan, of(source))
@@ -73,7 +73,12 @@ def ordered(plan: Plan, stored: Relations, given: Relations) -> list[Row]:
     if not isinstance(plan, Sort):
         return _repeat(evaluate(plan, stored, given))
     rows = _repeat(evaluate(plan.input, stored, given))
-    rows.sort(key=cmp_to_key(lambda a, b: _compare(a, b, plan.keys)))
+    keys = plan.keys
+
+    def compare(left: Row, right: Row) -> int:
+        return _compare(left, right, keys)
+
+    rows.sort(key=cmp_to_key(compare))
     end = None if plan.limit is None else plan.offset + plan.limit
     return [row[: plan.visible] for row in rows[plan.offset : end]]
 

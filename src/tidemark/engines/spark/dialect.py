@@ -158,7 +158,6 @@ class SparkCompiler(Compiler):
         source = super()._source(plan)
         return replace(source, small=source.small or is_small(plan, self.dialect.sizes))
 
-
     def _touched(self, plan: Touched) -> Source:
         """As in ``sqltext``, but the touched keys are sent to the input, whatever size Spark thinks they have."""
         names = _names(plan.schema)
@@ -204,9 +203,9 @@ def _next_position(pending: list[Item], present: set[str], waiting: list[Conditi
     """The first item that shares a condition with what is there already, so that no product is formed early."""
     for position, item in enumerate(pending):
         for condition in waiting:
-            if item.alias in condition.aliases and condition.aliases & present:
-                if condition.aliases <= present | {item.alias}:
-                    return position
+            others = condition.aliases - {item.alias}
+            if others and others != condition.aliases and others <= present:
+                return position
     return 0
 
 

@@ -33,7 +33,7 @@ class LakeDialect(DuckDBDialect):
         if base is not None and not relation.tail:
             return Source(f"({base})", names)
         listed = ", ".join(names)
-        parts = [f"SELECT {listed}, {WEIGHT} FROM {name}" for name in tail_names(relation)]
+        parts = [f"SELECT {listed}, {WEIGHT} FROM {quote(name)}" for name in tail_names(relation)]
         if base is not None:
             parts.insert(0, f"SELECT *, CAST(1 AS BIGINT) AS {WEIGHT} FROM ({base})")
         if not parts:
@@ -60,9 +60,7 @@ class InProcess:
     def rows(self, plan: Plan, given: Mapping[str, pa.Table], relations: Relations) -> pa.Table:
         return self._run(plan, given, relations, weighted=False)
 
-    def _run(
-        self, plan: Plan, given: Mapping[str, pa.Table], relations: Relations, *, weighted: bool
-    ) -> pa.Table:
+    def _run(self, plan: Plan, given: Mapping[str, pa.Table], relations: Relations, *, weighted: bool) -> pa.Table:
         needed = tuple(dict.fromkeys(part.name for part in walk(plan) if isinstance(part, Given)))
         names = {name: f"given_{position}" for position, name in enumerate(needed)}
         compiler = Compiler(LakeDialect(self._root, relations, names))
@@ -96,7 +94,7 @@ class InProcess:
 
     def _execute(self, text: str) -> pa.Table:
         try:
-            return self._connection.execute(text).to_arrow_table()
+            return self._connection.sql(text).to_arrow_table()
         except duckdb.Error as error:
             raise translated(error) from error
 
@@ -119,4 +117,4 @@ def scan(folder: Path, files: tuple[DataFile, ...], *, filename: bool = False) -
 
 
 def tail_names(relation: Relation) -> tuple[str, ...]:
-    return tuple(quote(f"tail {position} of {relation.name}") for position in range(len(relation.tail)))
+    return tuple(f"tail {position} of {relation.name}" for position in range(len(relation.tail)))

@@ -1,10 +1,10 @@
 """The lake folder: its marker, its lock, and where everything lies in it.
 
-    _tidemark/lake.json        the marker: this folder is a Tidemark lake, of that format
-    _tidemark/lock             held while a process has the lake open
-    _tidemark/transactions/    the Delta table of transactions, whose rows are the commits
-    tables/<name>/             one Delta table for each table and view
-    states/<name>/             the same for inner states
+_tidemark/lake.json        the marker: this folder is a Tidemark lake, of that format
+_tidemark/lock             held while a process has the lake open
+_tidemark/transactions/    the Delta table of transactions, whose rows are the commits
+tables/<name>/             one Delta table for each table and view
+states/<name>/             the same for inner states
 """
 
 from __future__ import annotations

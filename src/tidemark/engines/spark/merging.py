@@ -73,9 +73,7 @@ def _rewritten(
             text = _staying_rows(len(relation.columns), base, views[""], any_leave=leaving.num_rows > 0)
             written = statements.run(
                 text,
-                lambda frame: staging.frame(
-                    relation.directory, frame.toDF(*relation.columns).coalesce(files)
-                ),
+                lambda frame: staging.frame(relation.directory, frame.toDF(*relation.columns).coalesce(files)),
             )
     if sum(file.rows for file in written) != staying:
         raise TidemarkError(
@@ -101,9 +99,7 @@ def _staying_rows(columns: int, base: str, leaving: str, *, any_leave: bool) -> 
     )
     copies = SparkDialect({}, {}, Sizes({}, 0)).repeated(counted, "r", WEIGHT)
     repeated = ", ".join(f"r.{name} AS {name}" for name in names)
-    return (
-        f"SELECT {shown} FROM {base} AS b LEFT ANTI JOIN {keys} UNION ALL SELECT {repeated} FROM {copies}"
-    )
+    return f"SELECT {shown} FROM {base} AS b LEFT ANTI JOIN {keys} UNION ALL SELECT {repeated} FROM {copies}"
 
 
 def _small_files(relation: Relation, options: Options) -> tuple[DataFile, ...]:

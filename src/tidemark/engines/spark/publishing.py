@@ -65,4 +65,3 @@ def delta_schema(relation: Relation) -> DeltaSchema:
 def _add(path: Path, file: DataFile) -> AddAction:
     modified = int((path / file.path).stat().st_mtime * 1000)
     return AddAction(file.path, file.size_bytes, {}, modified, True, json.dumps({"numRecords": file.rows}))
-

@@ -106,8 +106,6 @@ def record_from_json(text: str) -> Record:
 def log_files(record: Record) -> Iterator[DataFile]:
     """The files that the log needs for good, also when a merge has replaced them in the base."""
     if isinstance(record, Committed):
-        for created in record.created:
-            yield from created.files
         for changed in record.changed:
             yield from (*changed.inserted, *changed.weighted)
 

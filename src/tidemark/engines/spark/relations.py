@@ -76,8 +76,8 @@ class Relation:
 
 
 Relations: TypeAlias = Mapping[str, Relation]
-Entries: TypeAlias = Callable[[Changed], pa.Table | None]
-"""From a relation's change to the entries that go to its tail: the inline delta, or what its weighted files hold."""
+Entries: TypeAlias = Callable[[Relation, Changed], pa.Table | None]
+"""From a relation and its change to the entries for its tail: the delta inline, or what its weighted files hold."""
 
 
 def apply(relations: Relations, record: Record, entries: Entries) -> dict[str, Relation]:
@@ -92,15 +92,13 @@ def apply(relations: Relations, record: Record, entries: Entries) -> dict[str, R
         result[created.relation] = begin(created, record.version)
     for changed in record.changed:
         relation = result[changed.relation]
-        result[changed.relation] = relation.with_change(changed.inserted, entries(changed), record.version)
+        result[changed.relation] = relation.with_change(changed.inserted, entries(relation, changed), record.version)
     return result
 
 
 def begin(created: Created, version: int) -> Relation:
     """A relation as it is created."""
-    relation = Relation(
-        created.relation, created.schema, created.directory, created.logged, created.internal, version
-    )
+    relation = Relation(created.relation, created.schema, created.directory, created.logged, created.internal, version)
     return relation.with_change(created.files, None, version)
 
 

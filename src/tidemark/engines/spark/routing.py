@@ -27,6 +27,8 @@ from tidemark.algebra.plans import (
     transform,
     walk,
 )
+from tidemark.engines.spark.options import Options
+from tidemark.engines.spark.relations import Relations
 
 
 @dataclass(frozen=True)
@@ -72,19 +74,28 @@ def without_empty(plan: Plan, stored_rows: Mapping[str, int]) -> Plan:
     return transform(plan, change)
 
 
-def runs_in_process(plan: Plan, stored_rows: Mapping[str, int], states: frozenset[str], state_rows: int) -> bool:
+def runs_in_process(plan: Plan, relations: Relations, options: Options) -> bool:
     """Whether the plan reads only deltas, or is a point read of one stored relation.
 
-    ``states`` are the network's inner states: a grouping of one that has few rows counts as a point read too.
+    A grouping of one of the network's inner states that has few rows counts as a point read too.
     """
-    relations = {part.relation for part in walk(plan) if isinstance(part, Stored)}
-    if not relations:
+    if reads_nothing(plan, relations, options):
         return True
-    if len(relations) > 1:
+    names = _stored_names(plan)
+    if len(names) > 1:
         return False
-    (relation,) = relations
-    few = relation in states and stored_rows[relation] <= state_rows
+    (relation,) = (relations[name] for name in names)
+    few = relation.internal and relation.rows <= options.state_rows
     return few or not any(_is_bulk_step(part) for part in walk(plan))
+
+
+def reads_nothing(plan: Plan, relations: Relations, options: Options) -> bool:
+    """Whether the plan reads no stored relation, or none to speak of if the options say how many rows that is."""
+    return sum(relations[name].rows for name in _stored_names(plan)) <= options.in_process_rows
+
+
+def _stored_names(plan: Plan) -> set[str]:
+    return {part.relation for part in walk(plan) if isinstance(part, Stored)}
 
 
 def _is_bulk_step(plan: Plan) -> bool:

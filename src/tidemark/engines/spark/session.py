@@ -105,7 +105,7 @@ def _java_missing(found: str) -> TidemarkError:
         "java_missing",
         f"Spark needs Java {OLDEST_JAVA} or newer: {found}",
         hint="install it with 'apt-get install openjdk-17-jre-headless' (Debian, Ubuntu) or 'brew install openjdk@17' "
-        "(macOS), or set JAVA_HOME to one; connect(\"duckdb\") works without Java",
+        '(macOS), or set JAVA_HOME to one; connect("duckdb") works without Java',
     )
 
 

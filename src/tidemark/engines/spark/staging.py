@@ -85,4 +85,3 @@ def expand(entries: pa.Table) -> pa.Table:
         return rows
     indices = [position for position, weight in enumerate(weights.to_pylist()) for _ in range(weight)]
     return rows.take(pa.array(indices, pa.int64()))
-

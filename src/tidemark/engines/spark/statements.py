@@ -122,9 +122,7 @@ class Statements:
             self._session = None
 
     @contextmanager
-    def _compiler(
-        self, plan: Plan, given: Mapping[str, pa.Table], relations: Relations
-    ) -> Iterator[SparkCompiler]:
+    def _compiler(self, plan: Plan, given: Mapping[str, pa.Table], relations: Relations) -> Iterator[SparkCompiler]:
         parts = list(walk(plan))
         tables = {part.name: given[part.name] for part in parts if isinstance(part, Given)}
         stored = {part.relation for part in parts if isinstance(part, Stored)}

@@ -24,44 +24,37 @@ def sweep(root: Path, relations: Relations, rows: Iterable[Row], options: Option
     needed, replaced = _named_files(relations, rows)
     now = time.time()
     removed = []
-    for path in _data_files(root, relations):
-        if path in needed:
-            continue
-        gone_at, wait = replaced.get(path), options.keep_merged_seconds
-        if gone_at is None:
-            gone_at, wait = _modified(path), options.sweep_after_seconds
-        if now - gone_at > wait:
-            path.unlink(missing_ok=True)
-            removed.append(path)
+    for relation in relations.values():
+        folder = root / relation.directory
+        for path in _data_files(folder):
+            # File names are never used twice, so the name alone tells, whatever relation it is of.
+            name = path.relative_to(folder).as_posix()
+            if name in needed:
+                continue
+            since, wait = replaced.get(name), options.keep_merged_seconds
+            if since is None:
+                since, wait = _modified(path), options.sweep_after_seconds
+            if now - since > wait:
+                path.unlink(missing_ok=True)
+                removed.append(path)
     return removed + _sweep_directories(root, relations, now - options.sweep_after_seconds)
 
 
-def _named_files(relations: Relations, rows: Iterable[Row]) -> tuple[set[Path], dict[Path, float]]:
-    """The files that are needed, and those that merges replaced with the time when they did.
-
-    File names are never used twice, so it is enough to look for each in every folder that is in use.
-    """
-    folders = {name: relation.directory for name, relation in relations.items()}
-    named: set[str] = {f.path for r in relations.values() for f in (*r.files, *r.published)}
-    gone: dict[str, float] = {}
+def _named_files(relations: Relations, rows: Iterable[Row]) -> tuple[set[str], dict[str, float]]:
+    """The files that are needed, and those that merges replaced, with the time when they did."""
+    needed = {file.path for relation in relations.values() for file in (*relation.files, *relation.published)}
+    replaced: dict[str, float] = {}
     for row in rows:
-        named.update(file.path for file in log_files(row.record))
+        needed.update(file.path for file in log_files(row.record))
         if isinstance(row.record, Merged):
-            gone.update((path, row.time.timestamp()) for path in row.record.removed)
-    roots = [Path(root) for root in folders.values()]
-    needed = {folder / name for folder in roots for name in named}
-    replaced = {folder / name: at for folder in roots for name, at in gone.items()}
+            replaced.update((path, row.time.timestamp()) for path in row.record.removed)
     return needed, replaced
 
 
-def _data_files(root: Path, relations: Relations) -> list[Path]:
-    found = []
-    for relation in relations.values():
-        folder = root / relation.directory
-        for path in folder.rglob("*"):
-            if path.is_file() and "_delta_log" not in path.relative_to(folder).parts:
-                found.append(path)
-    return found
+def _data_files(folder: Path) -> list[Path]:
+    entries = [entry for entry in folder.iterdir() if entry.name != "_delta_log"] if folder.is_dir() else []
+    nested = [path for entry in entries if entry.is_dir() for path in entry.rglob("*")]
+    return [path for path in entries + nested if path.is_file()]
 
 
 def _sweep_directories(root: Path, relations: Relations, before: float) -> list[Path]:

@@ -74,9 +74,7 @@ class Transactions:
     def rows(self) -> list[Row]:
         """All rows in order, without their traces and deltas."""
         found = self._read(["sequence", "version", "time", "record"])
-        rows = [
-            Row(r["sequence"], r["version"], r["time"], record_from_json(r["record"])) for r in found.to_pylist()
-        ]
+        rows = [Row(r["sequence"], r["version"], r["time"], record_from_json(r["record"])) for r in found.to_pylist()]
         return sorted(rows, key=lambda row: row.sequence)
 
     def deltas_after(self, sequence: int) -> dict[int, dict[str, bytes]]:

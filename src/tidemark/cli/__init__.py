@@ -1,0 +1,1 @@
+"""The command line: ``tidemark run``, ``tidemark explain`` and ``tidemark audit``."""

@@ -1,0 +1,183 @@
+"""Running a script statement by statement, and telling after each transaction what it did to the views."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from tidemark.cli.script import Piece
+from tidemark.cli.show import Committed, Display, ViewChange, sorted_rows
+from tidemark.cli.status import Status
+from tidemark.database import Database
+from tidemark.errors import TidemarkError
+from tidemark.sql import statements as st
+
+_DEFINITIONS = (st.CreateTable, st.CreateView, st.Drop)
+_CHANGES = (st.Insert, st.Update, st.Delete)
+
+
+@dataclass
+class _Block:
+    """The statements of one transaction, from BEGIN on or a single one, and the time that they took."""
+
+    first: Piece
+    pieces: list[Piece] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+class ScriptRun:
+    """One run of a script on one database."""
+
+    def __init__(self, database: Database, display: Display, status: Status) -> None:
+        self._database = database
+        self._display = display
+        self._status = status
+        self._block: _Block | None = None
+        self.is_true = True
+        """Whether every AUDIT so far found what it should."""
+
+    @property
+    def is_in_transaction(self) -> bool:
+        return self._block is not None
+
+    def run(self, pieces: list[Piece]) -> None:
+        for piece in pieces:
+            self._run(piece)
+        if self._block is not None:
+            raise TidemarkError(
+                "transaction",
+                "the script ends inside a transaction: what it did was rolled back",
+                place=self._block.first.place,
+                hint="end it with COMMIT",
+            )
+
+    def _run(self, piece: Piece) -> None:
+        before = self._database.version
+        started = time.perf_counter()
+        result = self._execute(piece)
+        seconds = time.perf_counter() - started
+        if self._block is not None:
+            self._block.seconds += seconds
+        match piece.statement:
+            case st.Begin():
+                self._block = _Block(piece)
+            case st.Commit() | st.Rollback():
+                self._end(piece, before)
+            case st.Insert() | st.Update() | st.Delete() | st.CreateTable() | st.CreateView() | st.Drop():
+                if self._block is not None:
+                    self._block.pieces.append(piece)
+                else:
+                    self._committed(_Block(piece, [piece], seconds), before)
+            case _:
+                self._answer(piece, result, seconds)
+
+    def _execute(self, piece: Piece) -> pa.Table | None:
+        try:
+            with self._status.showing(piece.summary):
+                return self._database.execute(piece.text)
+        except TidemarkError as error:
+            raise piece.located(error) from error
+
+    def _end(self, piece: Piece, before: int) -> None:
+        block, self._block = self._block, None
+        if block is None:
+            return
+        if isinstance(piece.statement, st.Commit):
+            self._committed(block, before)
+        else:
+            self._display.note(f"rolled back: {block.first.comment or _summaries(block)}")
+
+    # What is shown
+
+    def _committed(self, block: _Block, before: int) -> None:
+        version = self._database.version
+        if version == before:
+            self._display.note(f"nothing to commit: {_summaries(block)}")
+        elif any(isinstance(piece.statement, _CHANGES) for piece in block.pieces):
+            self._display.transaction(self._report(block, version))
+        else:
+            for piece in block.pieces:
+                self._display.definition(version, _heading(piece), self._detail(piece, block.seconds))
+
+    def _report(self, block: _Block, version: int) -> Committed:
+        views = [name for name, rows in self._views().items() if rows is not None]
+        trace = self._database.trace(version).to_pylist()
+        steps = {step["node"]: step for step in trace}
+        changed = [name for name in views if name in steps and steps[name]["rows_out"]]
+        inner = [step for step in trace if step["node"] not in views]
+        statements = tuple(_heading(piece) for piece in block.pieces)
+        title = block.first.comment or (statements[0] if len(statements) == 1 else "transaction")
+        return Committed(
+            version,
+            title,
+            statements if title not in statements else (),
+            tuple(self._view_change(name, version, steps[name]) for name in changed),
+            tuple(name for name in views if name not in changed),
+            len(inner),
+            sum(step["milliseconds"] for step in inner),
+            block.seconds,
+        )
+
+    def _view_change(self, view: str, version: int, step: dict[str, object]) -> ViewChange:
+        weighted = self._database.changes(view, since=version - 1).drop_columns(["_version"])
+        rows, weights = sorted_rows(weighted)
+        return ViewChange(view, rows, weights, str(step["strategy"]), float(str(step["milliseconds"])))
+
+    def _views(self) -> dict[str, int | None]:
+        """The views with their numbers of rows; None for those that are not materialized."""
+        shown = self._database.execute("SHOW VIEWS")
+        return {} if shown is None else {view["name"]: view["rows"] for view in shown.to_pylist()}
+
+    def _detail(self, piece: Piece, seconds: float) -> str:
+        if not isinstance(piece.statement, st.CreateView) or not piece.statement.materialized:
+            return ""
+        rows = self._views().get(piece.statement.name)
+        return f"{rows} row{'' if rows == 1 else 's'}, {seconds * 1000:.0f} ms"
+
+    def _answer(self, piece: Piece, result: pa.Table | None, seconds: float) -> None:
+        title = piece.comment or piece.summary
+        match piece.statement:
+            case _ if result is None:
+                return
+            case st.Explain():
+                self._display.text(title, "\n".join(result.column(0).to_pylist()))
+            case st.Audit(name=name):
+                self.is_true = self.is_true and not result.num_rows
+                self._display.audit(name, result, self._views().get(name) or 0, seconds)
+            case _:
+                self._display.result(title, result)
+
+
+def audit(database: Database, views: list[str], display: Display, status: Status) -> bool:
+    """Audit the views, or all materialized ones if none is named; whether all is well."""
+    shown = database.execute("SHOW VIEWS")
+    rows = {} if shown is None else {view["name"]: view["rows"] for view in shown.to_pylist()}
+    names = views or [name for name, count in rows.items() if count is not None]
+    if not names:
+        display.note("there is no materialized view to audit")
+    is_true = True
+    for name in names:
+        started = time.perf_counter()
+        with status.showing(f"AUDIT {name}"):
+            differing = database.audit(name)
+        is_true = is_true and not differing.num_rows
+        display.audit(name, differing, rows.get(name) or rows.get(name.lower()) or 0, time.perf_counter() - started)
+    return is_true
+
+
+def _summaries(block: _Block) -> str:
+    return "; ".join(piece.summary for piece in block.pieces) or block.first.summary
+
+
+def _heading(piece: Piece) -> str:
+    """The statement on one line; of a definition only what is defined."""
+    if not isinstance(piece.statement, _DEFINITIONS):
+        return piece.summary
+    words: list[str] = []
+    for word in piece.summary.replace("(", " ( ").split():
+        if word in ("(",) or word.upper() == "AS":
+            break
+        words.append(word)
+    return " ".join(words)

@@ -1,0 +1,257 @@
+"""What the command line shows: coloured and fitted to the window in a terminal, plain text in a pipe."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.padding import Padding
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
+
+from tidemark.errors import TidemarkError
+
+PIPE_WIDTH: Final = 100_000
+"""In a pipe nothing is folded: a row is a line."""
+STATEMENTS_SHOWN: Final = 6
+
+
+@dataclass(frozen=True)
+class ViewChange:
+    """What a transaction did to one view: the changed rows with their weights, and how they were derived."""
+
+    view: str
+    rows: pa.Table
+    weights: list[int]
+    strategy: str
+    milliseconds: float
+
+
+@dataclass(frozen=True)
+class Committed:
+    """A committed transaction, ready to be shown."""
+
+    version: int
+    title: str
+    statements: tuple[str, ...]
+    changes: tuple[ViewChange, ...]
+    unchanged: tuple[str, ...]
+    inner_steps: int
+    inner_milliseconds: float
+    seconds: float
+
+
+class Display:
+    """Writes to one console. ``most_rows`` is where a long result is cut; None shows everything."""
+
+    def __init__(self, console: Console, most_rows: int | None) -> None:
+        self.console = console
+        self._most_rows = most_rows
+        ascii_only = console.options.ascii_only
+        self._minus, self._more = ("-", "...") if ascii_only else ("−", "…")
+
+    def definition(self, version: int | None, text: str, detail: str = "") -> None:
+        """One line for a statement that defines something."""
+        line = Text.assemble((f"v{version}" if version is not None else "--", "cyan"), "  ", text)
+        self._line(line.append(f"  {detail}", "dim") if detail else line)
+
+    def note(self, text: str) -> None:
+        self._line(Text(text, "dim"))
+
+    def transaction(self, done: Committed) -> None:
+        self.console.print()
+        self._heading(f"v{done.version}", done.title, _duration(done.seconds * 1000))
+        for statement in done.statements[:STATEMENTS_SHOWN]:
+            self._indented(Text(statement, "dim"), by=4)
+        if len(done.statements) > STATEMENTS_SHOWN:
+            more = _count(len(done.statements) - STATEMENTS_SHOWN, "more statement")
+            self._indented(Text(f"{self._more} {more}", "dim"), by=4)
+        for change in done.changes:
+            self._change(change)
+        if not done.changes:
+            self._indented(Text("no view changed"))
+        if done.unchanged and done.changes:
+            self._indented(Text(f"unchanged: {', '.join(done.unchanged)}", "dim"))
+        if done.inner_steps:
+            inner = f"counts of {_count(done.inner_steps, 'grouping')}: {_duration(done.inner_milliseconds)}"
+            self._indented(Text(inner, "dim"))
+
+    def result(self, title: str, table: pa.Table) -> None:
+        """The rows of a query."""
+        self.console.print()
+        self._title(title)
+        if not table.num_rows:
+            self._indented(Text(f"no rows ({', '.join(table.column_names)})", "dim"))
+            return
+        shown, more = self._cut(table)
+        self._indented(_grid(shown, None))
+        self._and_more(more)
+
+    def text(self, title: str, text: str) -> None:
+        self.console.print()
+        self._title(title)
+        self._indented(Text(text))
+
+    def audit(self, view: str, differing: pa.Table, rows: int, seconds: float) -> None:
+        """The verdict of an audit. ``differing`` ends with the weight: what is stored minus what should be."""
+        spent = _duration(seconds * 1000)
+        if not differing.num_rows:
+            verdict = f"{_count(rows, 'row')}, all as the definition says ({spent})"
+            self._line(Text.assemble(("audit ", "dim"), view, "  ", (verdict, "green")))
+            return
+        wrong = f"{_count(differing.num_rows, 'row')} differ{'' if differing.num_rows > 1 else 's'}"
+        explained = f"+ is stored but should not be, {self._minus} should be stored but is not"
+        self._line(Text.assemble(("audit ", "dim"), view, "  ", (wrong, "bold red"), (f"  {explained}", "dim")))
+        self._weighted(sorted_rows(differing))
+
+    def error(self, error: TidemarkError, name: str | None = None) -> None:
+        """An error as people read it: what, where, and what to do."""
+        self._line(Text.assemble(("error", "bold red"), (f" [{error.code}] ", "dim"), error.message))
+        if error.place is not None:
+            where, *lines = error.place.pointer().splitlines()
+            self._line(Text(f"  {name}, {where}" if name else f"  {where}", "dim"))
+            for line, style in zip(lines, ("", "bold red"), strict=True):
+                self.console.print(Text(f"  {line}", style), soft_wrap=True)
+        if error.hint is not None:
+            self._line(Text.assemble(("hint", "bold"), f" {error.hint}"))
+
+    # Parts
+
+    def _heading(self, version: str, title: str, time: str) -> None:
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(no_wrap=True, style="bold cyan")
+        grid.add_column(overflow="fold")
+        grid.add_row(version, Text.assemble((printable(title), "bold"), (f"  {time}", "dim")))
+        self.console.print(_Trimmed(grid))
+
+    def _title(self, title: str) -> None:
+        self._line(Text(printable(title), "bold"))
+
+    def _change(self, change: ViewChange) -> None:
+        entered = sum(weight for weight in change.weights if weight > 0)
+        left = -sum(weight for weight in change.weights if weight < 0)
+        line = Text.assemble((change.view, "bold"), "  ")
+        line.append(f"+{entered} " if entered else "", "green").append(f"{self._minus}{left} " if left else "", "red")
+        line.append(f" {change.strategy}, {_duration(change.milliseconds)}", "dim")
+        self._indented(line)
+        self._weighted((change.rows, change.weights))
+
+    def _weighted(self, rows_and_weights: tuple[pa.Table, list[int]]) -> None:
+        rows, weights = rows_and_weights
+        shown, more = self._cut(rows)
+        self._indented(_grid(shown, [self._sign(weight) for weight in weights[: shown.num_rows]]), by=4)
+        self._and_more(more, by=4)
+
+    def _sign(self, weight: int) -> Text:
+        """+ and − for one row, with the number of equal rows if there are several."""
+        many = str(abs(weight)) if abs(weight) > 1 else ""
+        return Text(f"+{many}", "bold green") if weight > 0 else Text(f"{self._minus}{many}", "bold red")
+
+    def _cut(self, table: pa.Table) -> tuple[pa.Table, int]:
+        if self._most_rows is None or table.num_rows <= self._most_rows:
+            return table, 0
+        return table.slice(0, self._most_rows), table.num_rows - self._most_rows
+
+    def _and_more(self, more: int, by: int = 2) -> None:
+        if more:
+            self._indented(Text(f"{self._more} {_count(more, 'more row')}", "dim"), by=by)
+
+    def _indented(self, content: RenderableType, by: int = 2) -> None:
+        self.console.print(_Trimmed(Padding(content, (0, 0, 0, by), expand=False)))
+
+    def _line(self, text: Text) -> None:
+        self.console.print(_Trimmed(text))
+
+
+class _Trimmed:
+    """The content without blanks at the ends of its lines."""
+
+    def __init__(self, content: RenderableType) -> None:
+        self._content = content
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for line in console.render_lines(self._content, options, pad=False):
+            kept = list(line)
+            while kept and not kept[-1].text.rstrip():
+                kept.pop()
+            if kept:
+                last = kept.pop()
+                yield from kept
+                yield Segment(last.text.rstrip(), last.style)
+            yield Segment.line()
+
+
+def console_for(*, stderr: bool = False) -> Console:
+    """A console on a standard stream: as wide as the terminal, or with whole rows if it is none."""
+    console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    return console if console.is_terminal else Console(
+        stderr=stderr, highlight=False, markup=False, emoji=False, width=PIPE_WIDTH
+    )
+
+
+def sorted_rows(weighted: pa.Table) -> tuple[pa.Table, list[int]]:
+    """The rows of a weighted table and their weights, in order of the rows, so that old and new stand together."""
+    ordered = weighted.sort_by([(name, "ascending") for name in weighted.column_names])
+    weights: list[int] = ordered.column(ordered.num_columns - 1).to_pylist()
+    return ordered.select(range(ordered.num_columns - 1)), weights
+
+
+def _grid(table: pa.Table, signs: Sequence[Text] | None) -> Table:
+    """An Arrow table without lines: names above, numbers to the right."""
+    grid = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    if signs is not None:
+        grid.add_column("", no_wrap=True)
+    for field in table.schema:
+        justify: Any = "right" if _is_number(field.type) else "left"
+        grid.add_column(Text(printable(field.name)), justify=justify, overflow="fold")
+    columns = [[_cell(value) for value in column.to_pylist()] for column in table.columns]
+    for position in range(table.num_rows):
+        cells = [column[position] for column in columns]
+        grid.add_row(*((signs[position], *cells) if signs is not None else cells))
+    return grid
+
+
+def _is_number(type: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_decimal(type))
+
+
+def _cell(value: Any) -> Text:
+    match value:
+        case None:
+            return Text("NULL", "dim")
+        case bool():
+            return Text("true" if value else "false")
+        case dt.datetime():
+            return Text(value.isoformat(sep=" "))
+        case Decimal():
+            return Text(f"{value:f}")
+    return Text(printable(str(value)))
+
+
+def printable(text: str) -> str:
+    """The text with control characters written as escapes: data must not steer the terminal.
+
+    >>> printable("two\\nlines, \\x1b[31mred")
+    'two\\\\nlines, \\\\x1b[31mred'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _duration(milliseconds: float) -> str:
+    if milliseconds < 10:
+        return f"{milliseconds:.1f} ms"
+    return f"{milliseconds:.0f} ms" if milliseconds < 10_000 else f"{milliseconds / 1000:.1f} s"
+
+
+def joined(names: Iterable[str]) -> str:
+    return ", ".join(names)

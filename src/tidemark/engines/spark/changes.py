@@ -1,0 +1,47 @@
+"""The log of one relation, read from the transactions table and from the files that its rows name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow as pa
+
+from tidemark.algebra.types import VERSION, WEIGHT
+from tidemark.engines.spark.files import read_entries, read_rows
+from tidemark.engines.spark.records import Committed
+from tidemark.engines.spark.relations import Relation
+from tidemark.engines.spark.transactions import Row
+from tidemark.log import deltas
+
+
+def logged_changes(root: Path, relation: Relation, log: Iterable[tuple[Row, pa.Table | None]]) -> pa.Table:
+    """Columns, ``_version``, ``_weight``; net per version, in the order of versions.
+
+    What a relation was first filled with is not in the log: it is the content now, rolled back over the log.
+    """
+    schema = relation.schema.arrow.append(pa.field(VERSION, pa.int64())).append(pa.field(WEIGHT, pa.int64()))
+    tables = [schema.empty_table()]
+    for row, inline in log:
+        if not isinstance(row.record, Committed):
+            continue
+        change = _change(root / relation.directory, relation, row.record, inline)
+        if change is not None and change.num_rows:
+            stamp = pa.array([row.version] * change.num_rows, pa.int64())
+            columns = [*change.columns[:-1], stamp, change.columns[-1]]
+            tables.append(pa.table(columns, schema=schema))
+    return pa.concat_tables(tables)
+
+
+def _change(folder: Path, relation: Relation, record: Committed, inline: pa.Table | None) -> pa.Table | None:
+    """What one transaction did to the relation: new rows in whole files, and weighted entries."""
+    parts = [] if inline is None else [inline.rename_columns(relation.schema.weighted.names)]
+    for changed in record.changed:
+        if changed.relation == relation.name:
+            if changed.inserted:
+                parts.append(deltas.weighted(read_rows(folder, changed.inserted, relation.schema)))
+            if changed.weighted:
+                parts.append(read_entries(folder, changed.weighted, relation.schema))
+    if not parts:
+        return None
+    return parts[0] if len(parts) == 1 and inline is not None else deltas.combine(*parts)

@@ -1,0 +1,203 @@
+"""The Spark engine: plans run on Spark or, when they need no Spark, in this process; commits go to a lake."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import os
+import shutil
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from tidemark.algebra.plans import Plan
+from tidemark.engines.spark.changes import logged_changes
+from tidemark.engines.spark.committing import Stager
+from tidemark.engines.spark.inprocess import InProcess
+from tidemark.engines.spark.lake import Lake
+from tidemark.engines.spark.loading import replay
+from tidemark.engines.spark.merging import is_due, merge
+from tidemark.engines.spark.options import Options
+from tidemark.engines.spark.publishing import publish
+from tidemark.engines.spark.records import Committed
+from tidemark.engines.spark.relations import Relation, Relations, apply
+from tidemark.engines.spark.routing import runs_in_process, without_empty
+from tidemark.engines.spark.session import local_session, require_java
+from tidemark.engines.spark.staging import Staging
+from tidemark.engines.spark.statements import Statements
+from tidemark.engines.spark.sweeping import sweep
+from tidemark.engines.spark.transactions import Transactions
+from tidemark.errors import TidemarkError
+from tidemark.log.commit import Commit, Loaded
+
+_logger = logging.getLogger("tidemark.spark")
+
+
+class SparkEngine:
+    """Evaluates on Spark, stores in a lake folder (``lake_path=None``: a temporary one).
+
+    The Spark session begins when the first plan needs it. ``options`` override ``Options`` by name.
+    """
+
+    name = "spark"
+
+    def __init__(
+        self,
+        lake_path: str | os.PathLike[str] | None = None,
+        session: SparkSession | None = None,
+        **options: Any,
+    ) -> None:
+        if session is None and SparkSession.getActiveSession() is None:
+            require_java()
+        self.options = Options(**options)
+        self.version = 0
+        self._relations: Relations = {}
+        self._lock = threading.RLock()
+        self._lake = Lake(lake_path)
+        try:
+            self._transactions = Transactions(self._lake.transactions, self.options)
+            self._in_process = InProcess(self._lake.root)
+        except BaseException:
+            self._lake.close()
+            raise
+        start: Callable[[], SparkSession] = local_session if session is None else lambda: session
+        self._statements = Statements(start, self._lake.root, self.options)
+        self._closed = False
+
+    @property
+    def statements(self) -> int:
+        """How many statements were started on Spark."""
+        return self._statements.count
+
+    @property
+    def path(self) -> str:
+        return str(self._lake.root)
+
+    def load(self) -> Loaded:
+        with self._lock:
+            rows = self._transactions.rows()
+            self._relations = replay(self._lake.root, rows, self._transactions.deltas_after)
+            committed = [row.record for row in rows if isinstance(row.record, Committed)]
+            self.version = committed[-1].version if committed else 0
+            for relation in self._relations.values():
+                publish(self._lake.root, relation)
+            sweep(self._lake.root, self._relations, rows, self.options)
+            return Loaded(self.version, tuple(text for record in committed for text in record.catalog))
+
+    def evaluate(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
+        with self._lock:
+            plan = self._reading(plan)
+            runner = self._in_process if self._is_local(plan) else self._statements
+            result = runner.weighted(plan, given, self._relations)
+        return result.rename_columns(plan.schema.weighted.names).cast(plan.schema.weighted)
+
+    def fetch(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
+        with self._lock:
+            plan = self._reading(plan)
+            runner = self._in_process if self._is_local(plan) else self._statements
+            result = runner.rows(plan, given, self._relations)
+        return result.rename_columns(plan.schema.arrow.names).cast(plan.schema.arrow)
+
+    def explain(self, plan: Plan, given: Mapping[str, pa.Table]) -> str:
+        """Spark's physical plan for a differential."""
+        with self._lock:
+            return self._statements.explain(self._reading(plan), given, self._relations)
+
+    def commit(self, commit: Commit) -> None:
+        with self._lock:
+            if commit.version <= self.version:
+                raise ValueError(f"version {commit.version} is not after {self.version}")
+            staging = Staging(self._lake.root)
+            stager = Stager(self._lake, self.options, staging, self._statements, self._in_process)
+            try:
+                staged = stager.stage(commit, self._relations)
+                after = apply(self._relations, staged.record, lambda _, changed: staged.entries.get(changed.relation))
+                self._transactions.append(staged.record, commit.time, commit.trace, staged.inline)
+            except BaseException:
+                staging.discard()
+                raise
+            before, self._relations = self._relations, after
+            self.version = commit.version
+            self._after_commit(staged.record, before)
+
+    def changes(self, relation: str, since: int) -> pa.Table:
+        with self._lock:
+            stored = self._relations[relation]
+            log = self._transactions.log(relation, max(since, stored.created_at - 1))
+            return logged_changes(self._lake.root, stored, log)
+
+    def trace(self, version: int) -> str | None:
+        with self._lock:
+            return self._transactions.trace(version)
+
+    def rows(self, relation: str) -> int:
+        return self._relations[relation].rows
+
+    def merge(self, relation: str) -> None:
+        """Fold the relation's tail into its base files now, so that foreign readers see the last version."""
+        with self._lock:
+            if self._relations[relation].tail:
+                self._merge(self._relations[relation])
+
+    def close(self) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._statements.close()
+            self._in_process.close()
+            self._lake.close()
+
+    # What is read where
+
+    def _rows_by_relation(self) -> dict[str, int]:
+        return {name: relation.rows for name, relation in self._relations.items()}
+
+    def _reading(self, plan: Plan) -> Plan:
+        if self._closed:
+            raise TidemarkError("closed", "the database is closed", hint="connect again")
+        return without_empty(plan, self._rows_by_relation())
+
+    def _is_local(self, plan: Plan) -> bool:
+        return runs_in_process(plan, self._relations, self.options)
+
+    # After the commit point: nothing here changes what the database holds, so nothing here may fail the commit.
+
+    def _after_commit(self, record: Committed, before: Relations) -> None:
+        for name in record.dropped:
+            self._try(f"remove the folder of {name}", partial(self._remove_folder, before[name]))
+        touched = dict.fromkeys([c.relation for c in record.created] + [c.relation for c in record.changed])
+        for name in touched:
+            relation = self._relations[name]
+            if name not in before or relation.published is not before[name].published:
+                self._try(f"publish {name}", partial(publish, self._lake.root, relation))
+            if is_due(relation, self.options):
+                self._try(f"merge {name}", partial(self._merge, relation))
+        self._try("compact the transactions", self._transactions.compact_if_due)
+        self._try("drop old views", partial(self._statements.keep_only, self._relations))
+
+    def _merge(self, relation: Relation) -> None:
+        staging = Staging(self._lake.root)
+        try:
+            record = merge(relation, self.version, self.options, staging, self._in_process, self._statements)
+            after = apply(self._relations, record, lambda *_: None)
+            self._transactions.append(record, dt.datetime.now(dt.UTC))
+        except BaseException:
+            staging.discard()
+            raise
+        self._relations = after
+        publish(self._lake.root, after[relation.name])
+
+    def _remove_folder(self, relation: Relation) -> None:
+        shutil.rmtree(self._lake.root / relation.directory)
+
+    def _try(self, what: str, action: Callable[[], object]) -> None:
+        try:
+            action()
+        except Exception:
+            # It is tried again after a later commit or at the next opening.
+            _logger.warning("could not %s", what, exc_info=True)
