@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal as D
 
-from function_cases import INFINITY, INVALID, OVERFLOW, SMALLEST, Case, at, casts, day
+from tests.function_cases import INFINITY, INVALID, OVERFLOW, SMALLEST, Case, at, casts, day
 from tidemark.algebra.functions import NAN
 from tidemark.algebra.types import (
     BIGINT,
@@ -35,7 +35,9 @@ def between_numbers() -> Iterator[Case]:
     yield from casts(MONEY, decimal(3, 1), [(D("1.25"), D("1.3")), (D("-1.25"), D("-1.3")), (D("99.94"), D("99.9"))])
     yield from casts(MONEY, decimal(3, 1), [(D("99.95"), OVERFLOW), (D("-0.04"), D(0))])
     yield from casts(MONEY, decimal(38, 20), [(D("-9999999999.99"), D("-9999999999.99"))])
-    yield from casts(DOUBLE, INT, [(2.5, 2), (3.5, 4), (-0.5, 0), (2147483647.5, OVERFLOW), (NAN, OVERFLOW), (None, None)])
+    yield from casts(
+        DOUBLE, INT, [(2.5, 2), (3.5, 4), (-0.5, 0), (2147483647.5, OVERFLOW), (NAN, OVERFLOW), (None, None)]
+    )
     yield from casts(DOUBLE, SMALLINT, [(32767.4, 32767), (32767.5, OVERFLOW), (-INFINITY, OVERFLOW)])
     yield from casts(DOUBLE, BIGINT, [(2.0**63, OVERFLOW), (-(2.0**63), -(2**63)), (2.0**63 - 1024, 2**63 - 1024)])
     yield from casts(DOUBLE, MONEY, [(0.1 + 0.2, D("0.30")), (0.125, D("0.13")), (-0.125, D("-0.13")), (-0.001, D(0))])
@@ -43,7 +45,11 @@ def between_numbers() -> Iterator[Case]:
     yield from casts(DOUBLE, decimal(38, 18), [(0.1, D("0.1")), (2.0**62, D(2**62)), (-1e-18, D("-1e-18"))])
     yield from casts(INT, DOUBLE, [(SMALLEST, -2147483648.0), (0, 0.0)])
     yield from casts(BIGINT, DOUBLE, [(2**53 + 1, 2.0**53), (2**53 + 3, 2.0**53 + 4)])
-    yield from casts(decimal(38, 20), DOUBLE, [(D("0.1"), 0.1), (D("123456789012345678.12345678901234567891"), 123456789012345678.12)])
+    yield from casts(
+        decimal(38, 20),
+        DOUBLE,
+        [(D("0.1"), 0.1), (D("123456789012345678.12345678901234567891"), 123456789012345678.12)],
+    )
     yield from casts(decimal(2, 2), DOUBLE, [(D("-0.25"), -0.25), (D(0), 0.0)])
     yield from casts(BOOLEAN, INT, [(True, 1), (False, 0), (None, None)])
     yield from casts(INT, BOOLEAN, [(2, True), (-1, True), (0, False), (None, None)])
@@ -52,13 +58,23 @@ def between_numbers() -> Iterator[Case]:
 
 def to_text() -> Iterator[Case]:
     yield from casts(INT, VARCHAR, [(SMALLEST, "-2147483648"), (0, "0"), (None, None)])
-    yield from casts(decimal(10, 7), VARCHAR, [(D("0.0000001"), "0.0000001"), (D("-1.5"), "-1.5000000"), (D(0), "0.0000000")])
+    yield from casts(
+        decimal(10, 7),
+        VARCHAR,
+        [(D("0.0000001"), "0.0000001"), (D("-1.5"), "-1.5000000"), (D(0), "0.0000000")],
+    )
     yield from casts(decimal(2, 2), VARCHAR, [(D("-0.5"), "-0.50"), (D(0), "0.00")])
     yield from casts(decimal(38, 0), VARCHAR, [(D(10**37), "1" + "0" * 37)])
     yield from casts(BOOLEAN, VARCHAR, [(True, "true"), (False, "false"), (None, None)])
     yield from casts(DATE, VARCHAR, [(day("0099-02-03"), "0099-02-03"), (day("9999-12-31"), "9999-12-31")])
-    yield from casts(TIMESTAMP, VARCHAR, [(at("0001-01-01"), "0001-01-01 00:00:00"), (at("2024-02-29 01:02:03.5"), "2024-02-29 01:02:03.5")])
-    yield from casts(TIMESTAMP, VARCHAR, [(at("1969-12-31 23:59:59.000120"), "1969-12-31 23:59:59.00012"), (None, None)])
+    yield from casts(
+        TIMESTAMP,
+        VARCHAR,
+        [(at("0001-01-01"), "0001-01-01 00:00:00"), (at("2024-02-29 01:02:03.5"), "2024-02-29 01:02:03.5")],
+    )
+    yield from casts(
+        TIMESTAMP, VARCHAR, [(at("1969-12-31 23:59:59.000120"), "1969-12-31 23:59:59.00012"), (None, None)]
+    )
     yield from casts(NULL, VARCHAR, [(None, None)])
 
 
@@ -68,26 +84,84 @@ def from_text() -> Iterator[Case]:
     yield from casts(VARCHAR, INT, [*numbers, ("2147483648", OVERFLOW), *((other, INVALID) for other in others)])
     yield from casts(VARCHAR, SMALLINT, [("-32768", -32768), ("-32769", OVERFLOW), ("", INVALID)])
     yield from casts(VARCHAR, BIGINT, [(str(2**63 - 1), 2**63 - 1), (str(2**63), OVERFLOW), ("9" * 50, OVERFLOW)])
-    yield from casts(VARCHAR, MONEY, [("1.5", D("1.5")), (" .5", D("0.5")), ("5.", D(5)), ("-0.005", D("-0.01")), ("-0.004", D(0))])
-    yield from casts(VARCHAR, MONEY, [("0.00" + "4" + "9" * 60, D(0)), ("9999999999.994", D("9999999999.99")), (None, None)])
-    yield from casts(VARCHAR, MONEY, [("9999999999.995", OVERFLOW), ("1e3", INVALID), (".", INVALID), ("1,5", INVALID), ("NaN", INVALID)])
-    yield from casts(VARCHAR, decimal(38, 0), [("9" * 38 + ".4", D("9" * 38)), ("9" * 38 + ".5", OVERFLOW), ("9" * 39, OVERFLOW)])
-    yield from casts(VARCHAR, DOUBLE, [("0.1", 0.1), ("-0", 0.0), (" 1e3 ", 1000.0), (".5E-1", 0.05), ("1e-400", 0.0), (None, None)])
-    yield from casts(VARCHAR, DOUBLE, [("1e400", OVERFLOW), ("-1e309", OVERFLOW), ("NaN", INVALID), ("1d", INVALID), ("0x1p3", INVALID)])
-    yield from casts(VARCHAR, DATE, [("2024-02-29", day("2024-02-29")), (" 0001-01-01 ", day("0001-01-01")), (None, None)])
-    bad_days = ["2023-02-29", "2023-13-01", "0000-01-01", "10000-01-01", "2023-2-3", "2023-02-28 10:00", "", "epoch"]
+    yield from casts(
+        VARCHAR,
+        MONEY,
+        [("1.5", D("1.5")), (" .5", D("0.5")), ("5.", D(5)), ("-0.005", D("-0.01")), ("-0.004", D(0))],
+    )
+    yield from casts(
+        VARCHAR,
+        MONEY,
+        [("0.00" + "4" + "9" * 60, D(0)), ("9999999999.994", D("9999999999.99")), (None, None)],
+    )
+    yield from casts(
+        VARCHAR,
+        MONEY,
+        [("9999999999.995", OVERFLOW), ("1e3", INVALID), (".", INVALID), ("1,5", INVALID), ("NaN", INVALID)],
+    )
+    yield from casts(
+        VARCHAR,
+        decimal(38, 0),
+        [("9" * 38 + ".4", D("9" * 38)), ("9" * 38 + ".5", OVERFLOW), ("9" * 39, OVERFLOW)],
+    )
+    yield from casts(
+        VARCHAR,
+        DOUBLE,
+        [("0.1", 0.1), ("-0", 0.0), (" 1e3 ", 1000.0), (".5E-1", 0.05), ("1e-400", 0.0), (None, None)],
+    )
+    yield from casts(
+        VARCHAR,
+        DOUBLE,
+        [("1e400", OVERFLOW), ("-1e309", OVERFLOW), ("NaN", INVALID), ("1d", INVALID), ("0x1p3", INVALID)],
+    )
+    yield from casts(
+        VARCHAR, DATE, [("2024-02-29", day("2024-02-29")), (" 0001-01-01 ", day("0001-01-01")), (None, None)]
+    )
+    bad_days = [
+        "2023-02-29",
+        "2023-13-01",
+        "0000-01-01",
+        "10000-01-01",
+        "2023-2-3",
+        "2023-02-28 10:00",
+        "",
+        "epoch",
+    ]
     yield from casts(VARCHAR, DATE, [(text, INVALID) for text in bad_days])
-    yield from casts(VARCHAR, TIMESTAMP, [("2024-02-29", at("2024-02-29")), ("2024-02-29 01:02", at("2024-02-29 01:02"))])
-    yield from casts(VARCHAR, TIMESTAMP, [(" 0001-01-01T23:59:59.000001", at("0001-01-01 23:59:59.000001")), (None, None)])
-    bad_moments = ["2023-02-29 00:00", "2024-02-29 24:00", "2024-02-29 1:02", "2024-02-29 01:02:03.1234567", "2024-02-29 01:02Z"]
+    yield from casts(
+        VARCHAR, TIMESTAMP, [("2024-02-29", at("2024-02-29")), ("2024-02-29 01:02", at("2024-02-29 01:02"))]
+    )
+    yield from casts(
+        VARCHAR, TIMESTAMP, [(" 0001-01-01T23:59:59.000001", at("0001-01-01 23:59:59.000001")), (None, None)]
+    )
+    bad_moments = [
+        "2023-02-29 00:00",
+        "2024-02-29 24:00",
+        "2024-02-29 1:02",
+        "2024-02-29 01:02:03.1234567",
+        "2024-02-29 01:02Z",
+    ]
     yield from casts(VARCHAR, TIMESTAMP, [(text, INVALID) for text in bad_moments])
-    truths = [("true", True), (" T ", True), ("YES", True), ("1", True), ("False", False), ("f", False), ("nO", False), ("0", False)]
+    truths = [
+        ("true", True),
+        (" T ", True),
+        ("YES", True),
+        ("1", True),
+        ("False", False),
+        ("f", False),
+        ("nO", False),
+        ("0", False),
+    ]
     yield from casts(VARCHAR, BOOLEAN, [*truths, (None, None), ("", INVALID), ("tru", INVALID), ("2", INVALID)])
 
 
 def between_dates() -> Iterator[Case]:
     yield from casts(DATE, TIMESTAMP, [(day("0001-01-01"), at("0001-01-01")), (None, None)])
-    yield from casts(TIMESTAMP, DATE, [(at("1969-12-31 23:59:59.999999"), day("1969-12-31")), (at("9999-12-31 12:00"), day("9999-12-31"))])
+    yield from casts(
+        TIMESTAMP,
+        DATE,
+        [(at("1969-12-31 23:59:59.999999"), day("1969-12-31")), (at("9999-12-31 12:00"), day("9999-12-31"))],
+    )
 
 
 CASTS: tuple[Case, ...] = (*between_numbers(), *to_text(), *from_text(), *between_dates())

@@ -7,13 +7,15 @@ a limit of ours), the reference page says what holds.
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal as D
 
 from tidemark.algebra.expressions import Value
-from tidemark.algebra.functions import NAN
+from tidemark.algebra.functions import FUNCTIONS, NAN, Signature, cast_value, duckdb_cast, spark_cast
+from tidemark.algebra.functions.values import fit
 from tidemark.algebra.types import (
     BIGINT,
     BOOLEAN,
@@ -47,17 +49,57 @@ INVALID = Fails("invalid_value")
 
 @dataclass(frozen=True)
 class Case:
-    """A call, or with the name "cast" a cast of one value to the result's type."""
+    """A call of a function or, if there is a target, a cast of one value to that type."""
 
     name: str
     types: tuple[Type, ...]
     values: tuple[Value, ...]
-    expected: Value | Fails
+    expected: Value | Fails = None
     target: Type | None = None
 
     def __str__(self) -> str:
         shown = ", ".join(f"{value!r} {type}" for value, type in zip(self.values, self.types, strict=True))
         return f"{self.name}({shown})" + (f" as {self.target}" if self.target else "")
+
+    @property
+    def signature(self) -> Signature:
+        if self.target is not None:
+            return Signature(self.types, self.target)
+        signature = FUNCTIONS[self.name].resolve(self.types)
+        assert signature is not None, f"{self} is refused"
+        return signature
+
+    @property
+    def answer(self) -> Value:
+        """What is expected, with all the digits of its type."""
+        assert not isinstance(self.expected, Fails)
+        exact = self.expected is not None and self.signature.result.is_exact
+        return fit(self.expected, self.signature.result) if exact else self.expected
+
+    def reference(self) -> Value:
+        """What the meaning in Python gives."""
+        if self.target is not None:
+            return cast_value(self.values[0], self.types[0], self.target)
+        function, signature = FUNCTIONS[self.name], self.signature
+        values = tuple(map(cast_value, self.values, self.types, signature.arguments))
+        return None if function.strict and None in values else function.meaning(values, signature)
+
+    def duckdb(self, arguments: tuple[str, ...]) -> str:
+        if self.target is not None:
+            return duckdb_cast(arguments[0], self.types[0], self.target)
+        widened = tuple(map(duckdb_cast, arguments, self.types, self.signature.arguments))
+        return FUNCTIONS[self.name].duckdb(widened, self.signature)
+
+    def spark(self, arguments: tuple[str, ...]) -> str:
+        if self.target is not None:
+            return spark_cast(arguments[0], self.types[0], self.target)
+        widened = tuple(map(spark_cast, arguments, self.types, self.signature.arguments))
+        return FUNCTIONS[self.name].spark(widened, self.signature)
+
+
+def same(left: Value, right: Value) -> bool:
+    """Equal to the last digit: the same Python type, scale and sign of zero."""
+    return type(left) is type(right) and repr(left) == repr(right)
 
 
 def day(text: str) -> dt.date:
@@ -179,11 +221,14 @@ def comparisons() -> Iterator[Case]:
 
 
 def logic() -> Iterator[Case]:
-    truth = (True, False, None)
-    both = [(a, b) for a in truth for b in truth]
-    for (a, b), conjoined, disjoined in zip(both, "ynu nnn unu".replace(" ", ""), "yyy ynu yuu".replace(" ", "")):  # noqa: B905
-        yield Case("and", (BOOLEAN, BOOLEAN), (a, b), {"y": True, "n": False, "u": None}[conjoined])
-        yield Case("or", (BOOLEAN, BOOLEAN), (a, b), {"y": True, "n": False, "u": None}[disjoined])
+    conjunctions = {(True, True): True, (True, None): None, (None, None): None}
+    disjunctions = {(False, False): False, (False, None): None, (None, None): None}
+    for pair in itertools.product((True, False, None), repeat=2):
+        flipped = pair[::-1]
+        conjoined = conjunctions.get(pair, conjunctions.get(flipped, False))
+        disjoined = disjunctions.get(pair, disjunctions.get(flipped, True))
+        yield Case("and", (BOOLEAN, BOOLEAN), pair, conjoined)
+        yield Case("or", (BOOLEAN, BOOLEAN), pair, disjoined)
     yield from calls("and", NULL, BOOLEAN, rows=[(None, False, False), (None, True, None)])
     yield from calls("not", BOOLEAN, rows=[(True, False), (False, True), (None, None)])
     yield from calls("is_null", INT, rows=[(None, True), (0, False)])
@@ -195,7 +240,9 @@ def logic() -> Iterator[Case]:
     yield from calls("is_false", BOOLEAN, rows=[(True, False), (False, True), (None, False)])
     yield from calls("is_not_false", BOOLEAN, rows=[(True, True), (False, False), (None, True)])
     yield from calls("coalesce", INT, rows=[(None, None), (1, 1)])
-    yield from calls("coalesce", NULL, INT, decimal(3, 1), rows=[(None, None, D("1.5"), D("1.5")), (None, 2, None, D(2))])
+    yield from calls(
+        "coalesce", NULL, INT, decimal(3, 1), rows=[(None, None, D("1.5"), D("1.5")), (None, 2, None, D(2))]
+    )
     yield from calls("coalesce", NULL, NULL, rows=[(None, None, None)])
     yield from calls("nullif", INT, INT, rows=[(1, 1, None), (1, 2, 1), (None, 1, None), (1, None, 1)])
     yield from calls("nullif", INT, decimal(3, 1), rows=[(1, D("1.0"), None), (1, D("1.1"), D(1))])
@@ -207,7 +254,9 @@ def logic() -> Iterator[Case]:
     yield from calls("greatest", BOOLEAN, BOOLEAN, rows=[(False, True, True)])
     yield from calls("least", INT, INT, INT, rows=[(1, None, -3, -3), (None, None, None, None)])
     yield from calls("least", DOUBLE, DOUBLE, rows=[(NAN, INFINITY, INFINITY), (-INFINITY, 1.0, -INFINITY)])
-    yield from calls("least", DATE, TIMESTAMP, rows=[(day("2024-03-01"), at("2024-02-29 12:00"), at("2024-02-29 12:00"))])
+    yield from calls(
+        "least", DATE, TIMESTAMP, rows=[(day("2024-03-01"), at("2024-02-29 12:00"), at("2024-02-29 12:00"))]
+    )
     yield from calls("in_list", INT, INT, INT, rows=[(1, 2, 1, True), (1, 2, 3, False), (1, 2, None, None)])
     yield from calls("in_list", INT, INT, NULL, rows=[(None, 1, None, None), (1, 1, None, True)])
     yield from calls("in_list", INT, decimal(3, 1), rows=[(1, D("1.0"), True), (1, D("1.1"), False)])
@@ -222,35 +271,100 @@ def text() -> Iterator[Case]:
     yield from calls("lower", VARCHAR, rows=[("AbÇÖ1", "abçö1"), ("", ""), (None, None)])
     yield from calls("upper", VARCHAR, rows=[("aBçöÿ", "ABÇÖŸ"), ("", ""), (None, None)])
     yield from calls("length", VARCHAR, rows=[("", 0), ("é", 1), (FAMILY, 3), (ACCENT, 3), (None, None), (" a ", 3)])
-    yield from calls("substring", VARCHAR, INT, rows=[("hello", 2, "ello"), ("hello", 0, "hello"), ("hello", -3, "hello")])
-    yield from calls("substring", VARCHAR, INT, rows=[("hello", 9, ""), (FAMILY, 3, "x"), ("a", LARGEST, ""), ("a", None, None)])
+    yield from calls(
+        "substring", VARCHAR, INT, rows=[("hello", 2, "ello"), ("hello", 0, "hello"), ("hello", -3, "hello")]
+    )
+    yield from calls(
+        "substring",
+        VARCHAR,
+        INT,
+        rows=[("hello", 9, ""), (FAMILY, 3, "x"), ("a", LARGEST, ""), ("a", None, None)],
+    )
     pieces = [("hello", 2, 3, "ell"), ("hello", 0, 3, "he"), ("hello", -2, 3, ""), ("hello", -1, 3, "h")]
-    edges = [("hello", 1, 0, ""), ("hello", 6, 1, ""), ("hello", 2, LARGEST, "ello"), ("hello", SMALLEST, LARGEST, "")]
-    strange = [("a", 1, -1, INVALID), (None, 1, -1, None), ("a", None, -1, None), ("a", 1, None, None), (FAMILY, 2, 2, FAMILY[1:])]
+    edges = [
+        ("hello", 1, 0, ""),
+        ("hello", 6, 1, ""),
+        ("hello", 2, LARGEST, "ello"),
+        ("hello", SMALLEST, LARGEST, ""),
+    ]
+    strange = [
+        ("a", 1, -1, INVALID),
+        (None, 1, -1, None),
+        ("a", None, -1, None),
+        ("a", 1, None, None),
+        (FAMILY, 2, 2, FAMILY[1:]),
+    ]
     yield from calls("substring", VARCHAR, INT, INT, rows=[*pieces, *edges, *strange])
-    yield from calls("left", VARCHAR, INT, rows=[("abc", 2, "ab"), ("abc", 0, ""), ("abc", 9, "abc"), ("abc", -1, "ab")])
-    yield from calls("left", VARCHAR, INT, rows=[("abc", -9, ""), ("abc", SMALLEST, ""), (FAMILY, 1, FAMILY[0]), ("a", None, None)])
+    yield from calls(
+        "left", VARCHAR, INT, rows=[("abc", 2, "ab"), ("abc", 0, ""), ("abc", 9, "abc"), ("abc", -1, "ab")]
+    )
+    yield from calls(
+        "left",
+        VARCHAR,
+        INT,
+        rows=[("abc", -9, ""), ("abc", SMALLEST, ""), (FAMILY, 1, FAMILY[0]), ("a", None, None)],
+    )
     yield from calls("left", VARCHAR, INT, rows=[(None, -1, None), (None, 1, None), ("", -1, "")])
-    yield from calls("right", VARCHAR, INT, rows=[("abc", 2, "bc"), ("abc", 0, ""), ("abc", 9, "abc"), ("abc", -1, "bc")])
-    yield from calls("right", VARCHAR, INT, rows=[("abc", -9, ""), ("abc", SMALLEST, ""), (FAMILY, 2, FAMILY[1:]), ("a", None, None)])
+    yield from calls(
+        "right", VARCHAR, INT, rows=[("abc", 2, "bc"), ("abc", 0, ""), ("abc", 9, "abc"), ("abc", -1, "bc")]
+    )
+    yield from calls(
+        "right",
+        VARCHAR,
+        INT,
+        rows=[("abc", -9, ""), ("abc", SMALLEST, ""), (FAMILY, 2, FAMILY[1:]), ("a", None, None)],
+    )
     yield from calls("right", VARCHAR, INT, rows=[(None, -1, None), (None, 1, None), ("abc", LARGEST, "abc")])
     blank = "  \t\u00a0a b\u3000\n  "
     yield from calls("trim", VARCHAR, rows=[(blank, "\t\u00a0a b\u3000\n"), ("  ", ""), ("", ""), (None, None)])
     yield from calls("ltrim", VARCHAR, rows=[(" \n a ", "\n a "), ("", ""), (None, None)])
     yield from calls("rtrim", VARCHAR, rows=[(" a\t ", " a\t"), ("", ""), (None, None)])
     three = (VARCHAR,) * 3
-    yield from calls("replace", *three, rows=[("abab", "b", "xy", "axyaxy"), ("ab", "", "x", "ab"), ("aaa", "aa", "b", "ba")])
+    yield from calls(
+        "replace",
+        *three,
+        rows=[("abab", "b", "xy", "axyaxy"), ("ab", "", "x", "ab"), ("aaa", "aa", "b", "ba")],
+    )
     yield from calls("replace", *three, rows=[("a.b", ".", "", "ab"), ("a", "a", None, None), (None, "", "", None)])
-    yield from calls("position", VARCHAR, VARCHAR, rows=[("abc", "c", 3), ("abc", "x", 0), ("abc", "", 1), ("", "", 1), ("", "a", 0)])
+    yield from calls(
+        "position",
+        VARCHAR,
+        VARCHAR,
+        rows=[("abc", "c", 3), ("abc", "x", 0), ("abc", "", 1), ("", "", 1), ("", "a", 0)],
+    )
     yield from calls("position", VARCHAR, VARCHAR, rows=[(FAMILY, "x", 3), (None, "a", None), ("a", None, None)])
     yield from calls("starts_with", VARCHAR, VARCHAR, rows=[("abc", "ab", True), ("abc", "b", False), ("", "", True)])
-    yield from calls("starts_with", VARCHAR, VARCHAR, rows=[("a%c", "a%", True), ("abc", "a%", False), (None, "", None)])
-    yield from calls("reverse", VARCHAR, rows=[("abc", "cba"), ("", ""), (ACCENT, "\u0301ea"), (FAMILY, FAMILY[::-1]), (None, None)])
-    yield from calls("repeat", VARCHAR, INT, rows=[("ab", 3, "ababab"), ("ab", 0, ""), ("ab", -1, ""), ("ab", SMALLEST, "")])
-    yield from calls("repeat", VARCHAR, INT, rows=[("ab", LARGEST, INVALID), (None, LARGEST, None), ("a", None, None), ("", 5, "")])
+    yield from calls(
+        "starts_with", VARCHAR, VARCHAR, rows=[("a%c", "a%", True), ("abc", "a%", False), (None, "", None)]
+    )
+    yield from calls(
+        "reverse",
+        VARCHAR,
+        rows=[("abc", "cba"), ("", ""), (ACCENT, "\u0301ea"), (FAMILY, FAMILY[::-1]), (None, None)],
+    )
+    yield from calls(
+        "repeat",
+        VARCHAR,
+        INT,
+        rows=[("ab", 3, "ababab"), ("ab", 0, ""), ("ab", -1, ""), ("ab", SMALLEST, "")],
+    )
+    yield from calls(
+        "repeat",
+        VARCHAR,
+        INT,
+        rows=[("ab", LARGEST, INVALID), (None, LARGEST, None), ("a", None, None), ("", 5, "")],
+    )
     pads = [("hi", 5, "   hi", "hi   "), ("hello", 3, "hel", "hel"), ("hi", -1, "", ""), ("", 2, "  ", "  ")]
-    filled = [("hi", 5, "xy", "xyxhi", "hixyx"), ("hi", 5, "", "hi", "hi"), ("hi", 1, "", "h", "h"), ("hi", -1, "", "", "")]
-    unicode = [("é", 4, FAMILY[:2], FAMILY[:2] + FAMILY[0] + "é", "é" + FAMILY[:2] + FAMILY[0]), ("hi", None, "", None, None)]
+    filled = [
+        ("hi", 5, "xy", "xyxhi", "hixyx"),
+        ("hi", 5, "", "hi", "hi"),
+        ("hi", 1, "", "h", "h"),
+        ("hi", -1, "", "", ""),
+    ]
+    unicode = [
+        ("é", 4, FAMILY[:2], FAMILY[:2] + FAMILY[0] + "é", "é" + FAMILY[:2] + FAMILY[0]),
+        ("hi", None, "", None, None),
+    ]
     for pick, name in ((-2, "lpad"), (-1, "rpad")):
         yield from calls(name, VARCHAR, INT, rows=[(*row[:-2], row[pick]) for row in pads])
         yield from calls(name, VARCHAR, INT, rows=[("a", LARGEST, INVALID), (None, LARGEST, None), ("a", None, None)])
@@ -259,14 +373,44 @@ def text() -> Iterator[Case]:
 
 
 def patterns() -> Iterator[Case]:
-    plain = [("abc", "abc", True), ("abc", "ab", False), ("abc", "a%", True), ("abc", "_b_", True), ("abc", "__", False)]
-    empty = [("", "", True), ("", "%", True), ("a", "", False), (None, "%", None), ("a", None, None), ("", "_", False)]
+    plain = [
+        ("abc", "abc", True),
+        ("abc", "ab", False),
+        ("abc", "a%", True),
+        ("abc", "_b_", True),
+        ("abc", "__", False),
+    ]
+    empty = [
+        ("", "", True),
+        ("", "%", True),
+        ("a", "", False),
+        (None, "%", None),
+        ("a", None, None),
+        ("", "_", False),
+    ]
     breaks = [("a\nb", "a_b", True), ("a\r\nb", "a%b", True), ("ab\n", "ab", False), ("\n", "_", True)]
-    escapes = [("50%", r"50\%", True), ("50x", r"50\%", False), ("a_b", r"a\_b", True), ("axb", r"a\_b", False)]
+    escapes = [
+        ("50%", r"50\%", True),
+        ("50x", r"50\%", False),
+        ("a_b", r"a\_b", True),
+        ("axb", r"a\_b", False),
+    ]
     literal = [("a\\b", r"a\\b", True), ("a.b", "a.b", True), ("axb", "a.b", False), ("(a]*", "(_]*", True)]
-    wide = [(FAMILY, "__x", True), (FAMILY, "_x", False), ("aXbXc", "%X%X%", True), ("mississippi", "%iss%ippi", True)]
-    yield from calls("like", VARCHAR, VARCHAR, rows=[*plain, *empty, *breaks, *escapes, *literal, *wide, ("ABC", "abc", False)])
-    yield from calls("ilike", VARCHAR, VARCHAR, rows=[("ABC", "abc", True), ("äbc", "Ä%", True), ("A_b", r"a\_B", True)])
+    wide = [
+        (FAMILY, "__x", True),
+        (FAMILY, "_x", False),
+        ("aXbXc", "%X%X%", True),
+        ("mississippi", "%iss%ippi", True),
+    ]
+    yield from calls(
+        "like",
+        VARCHAR,
+        VARCHAR,
+        rows=[*plain, *empty, *breaks, *escapes, *literal, *wide, ("ABC", "abc", False)],
+    )
+    yield from calls(
+        "ilike", VARCHAR, VARCHAR, rows=[("ABC", "abc", True), ("äbc", "Ä%", True), ("A_b", r"a\_B", True)]
+    )
     yield from calls("ilike", VARCHAR, VARCHAR, rows=[("abc", "B%", False), (None, "a", None), ("x", None, None)])
 
 
@@ -276,7 +420,12 @@ def dates() -> Iterator[Case]:
     yield from calls("add", DATE, INT, rows=[(leap, LARGEST, OVERFLOW), (first, 3652058, last), (leap, None, None)])
     yield from calls("add", SMALLINT, DATE, rows=[(-1, day("1970-01-01"), day("1969-12-31"))])
     yield from calls("add", DATE, NULL, rows=[(leap, None, None)])
-    yield from calls("subtract", DATE, INT, rows=[(leap, 60, day("2023-12-31")), (first, 1, OVERFLOW), (leap, SMALLEST, OVERFLOW)])
+    yield from calls(
+        "subtract",
+        DATE,
+        INT,
+        rows=[(leap, 60, day("2023-12-31")), (first, 1, OVERFLOW), (leap, SMALLEST, OVERFLOW)],
+    )
     yield from calls("subtract", DATE, DATE, rows=[(last, first, 3652058), (first, leap, -738944), (leap, None, None)])
     for name, of_last, of_first, of_day in (
         ("extract_year", 9999, 1, 1969),
@@ -288,14 +437,26 @@ def dates() -> Iterator[Case]:
         ("extract_doy", 365, 1, 362),
         ("extract_week", 52, 1, 52),
     ):
-        yield from calls(name, DATE, rows=[(last, of_last), (first, of_first), (day("1969-12-28"), of_day), (None, None)])
-        yield from calls(name, TIMESTAMP, rows=[(at("9999-12-31 23:59:59.999999"), of_last), (at("1969-12-28 23:00"), of_day)])
-    yield from calls("extract_week", DATE, rows=[(day("2021-01-03"), 53), (day("2024-12-30"), 1), (day("0400-02-29"), 9)])
+        yield from calls(
+            name, DATE, rows=[(last, of_last), (first, of_first), (day("1969-12-28"), of_day), (None, None)]
+        )
+        yield from calls(
+            name,
+            TIMESTAMP,
+            rows=[(at("9999-12-31 23:59:59.999999"), of_last), (at("1969-12-28 23:00"), of_day)],
+        )
+    yield from calls(
+        "extract_week", DATE, rows=[(day("2021-01-03"), 53), (day("2024-12-30"), 1), (day("0400-02-29"), 9)]
+    )
     yield from calls("extract_doy", DATE, rows=[(leap, 60), (day("2024-12-31"), 366), (day("1900-03-01"), 60)])
     late, early = at("1969-12-31 23:59:59.999999"), at("0001-01-01 00:00:00")
     yield from calls("extract_hour", TIMESTAMP, rows=[(late, 23), (early, 0), (None, None)])
     yield from calls("extract_minute", TIMESTAMP, rows=[(late, 59), (early, 0), (None, None)])
-    yield from calls("extract_second", TIMESTAMP, rows=[(late, D("59.999999")), (early, D(0)), (at("2024-02-29 01:02:03.5"), D("3.5"))])
+    yield from calls(
+        "extract_second",
+        TIMESTAMP,
+        rows=[(late, D("59.999999")), (early, D(0)), (at("2024-02-29 01:02:03.5"), D("3.5"))],
+    )
     yield from calls("extract_second", TIMESTAMP, rows=[(None, None)])
     for name, truncated, truncated_late, truncated_early in (
         ("year", "2024-01-01", "1969-01-01", "0001-01-01"),
@@ -306,12 +467,24 @@ def dates() -> Iterator[Case]:
         ("hour", "2024-05-16 13:00", "1969-12-31 23:00", "0001-01-01"),
         ("minute", "2024-05-16 13:14", "1969-12-31 23:59", "0001-01-01"),
     ):
-        rows = [("2024-05-16 13:14:15.000001", truncated), (str(late), truncated_late), (str(early), truncated_early)]
+        rows = [
+            ("2024-05-16 13:14:15.000001", truncated),
+            (str(late), truncated_late),
+            (str(early), truncated_early),
+        ]
         yield from calls(f"date_trunc_{name}", TIMESTAMP, rows=[(at(moment), at(start)) for moment, start in rows])
         yield from calls(f"date_trunc_{name}", DATE, rows=[(first, at("0001-01-01")), (None, None)])
     yield from calls("make_date", INT, INT, INT, rows=[(2024, 2, 29, leap), (1, 1, 1, first), (9999, 12, 31, last)])
-    yield from calls("make_date", INT, INT, INT, rows=[(2023, 2, 29, INVALID), (0, 1, 1, INVALID), (10000, 1, 1, INVALID)])
-    yield from calls("make_date", INT, INT, INT, rows=[(2023, 13, 1, INVALID), (2023, 1, 0, INVALID), (LARGEST, None, 1, None)])
+    yield from calls(
+        "make_date", INT, INT, INT, rows=[(2023, 2, 29, INVALID), (0, 1, 1, INVALID), (10000, 1, 1, INVALID)]
+    )
+    yield from calls(
+        "make_date",
+        INT,
+        INT,
+        INT,
+        rows=[(2023, 13, 1, INVALID), (2023, 1, 0, INVALID), (LARGEST, None, 1, None)],
+    )
 
 
 CALLS: tuple[Case, ...] = (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+import logging
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,9 +47,7 @@ Target = Annotated[
         show_default=False,
     ),
 ]
-Rows = Annotated[
-    int, typer.Option("--rows", min=0, help="Cut each result after so many rows; 0 shows all of them.")
-]
+Rows = Annotated[int, typer.Option("--rows", min=0, help="Cut each result after so many rows; 0 shows all of them.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -55,27 +55,32 @@ def tidemark(
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
     """Derived data that stays true while the data under it changes."""
+    logging.getLogger("tidemark").addHandler(_Warnings())
     if version:
         typer.echo(f"tidemark {_version()}")
         raise typer.Exit()
 
 
-@app.command("run")
+RUN_HELP = (
+    "Run a script and show, after each transaction, exactly what entered and left each view.\n\n"
+    "BEGIN … COMMIT is one transaction; every other statement is one by itself. A comment directly before a "
+    "transaction or a query becomes its title. The exit code is 1 after an error, or if an AUDIT found a difference."
+)
+
+
+@app.command("run", help=RUN_HELP)
 def run_command(
     script: Annotated[
         Path,
         typer.Argument(
             metavar="SCRIPT.sql",
             help="The script, in UTF-8; - reads it from the standard input.",
-            exists=True,
-            dir_okay=False,
-            allow_dash=True,
             show_default=False,
         ),
     ],
     engine: Annotated[
         Engine | None,
-        typer.Option("--engine", help="Run on a fresh database of this engine [default: spark].", show_default=False),
+        typer.Option("--engine", help="Run on a fresh database of this engine.", show_default="spark"),
     ] = None,
     database: Annotated[
         str | None,
@@ -92,11 +97,7 @@ def run_command(
     ] = "postgres",
     rows: Rows = 20,
 ) -> None:
-    """Run a script and show, after each transaction, exactly what entered and left each view.
-
-    BEGIN … COMMIT is one transaction; every other statement is one by itself. A comment directly before a
-    transaction or a query becomes its title. The exit code is 1 after an error, or if an AUDIT found a difference.
-    """
+    """``tidemark run``."""
     if engine is not None and database is not None:
         raise typer.BadParameter("give --engine for a fresh database or --database for a durable one, not both")
     name = "standard input" if str(script) == "-" else script.name
@@ -131,7 +132,7 @@ def audit_command(
     views: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[VIEW]...", help="The views to audit; all materialized views if none is named.", show_default=False
+            metavar="VIEW", help="The views to audit; all materialized views if none is named.", show_default=False
         ),
     ] = None,
     rows: Rows = 20,
@@ -147,6 +148,15 @@ def audit_command(
         raise typer.Exit(1)
 
 
+class _Warnings(logging.Handler):
+    """What the engines log, one line each, on the standard error stream."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        reason = f": {next(iter(str(error).splitlines()), '')}" if error is not None else ""
+        Display(console_for(stderr=True), None).note(f"warning: {record.getMessage()}{reason}")
+
+
 class _Stopped(Exception):
     """An error in the middle of a script, with a note on where that leaves the database."""
 
@@ -160,15 +170,30 @@ def _errors_shown(name: str | None = None) -> Iterator[None]:
     """Show errors on the standard error stream, without tracebacks, and leave with exit code 1."""
     try:
         yield
-    except _Stopped as stopped:
+    except BrokenPipeError:
+        raise
+    except Exception as error:
         display = Display(console_for(stderr=True), None)
-        display.error(stopped.error, name)
-        display.note(stopped.note)
-    except TidemarkError as error:
-        Display(console_for(stderr=True), None).error(error, name)
-    else:
-        return
-    raise typer.Exit(1)
+        match error:
+            case _Stopped(error=inner, note=note):
+                display.error(inner, name)
+                display.note(note)
+            case TidemarkError():
+                display.error(error, name)
+            case _ if os.environ.get("TIDEMARK_TRACEBACK"):
+                raise
+            case _:
+                display.error(_unexpected(error))
+        raise typer.Exit(1) from error
+
+
+def _unexpected(error: Exception) -> TidemarkError:
+    first = next(iter(str(error).splitlines()), "")
+    return TidemarkError(
+        "internal",
+        f"{type(error).__name__}: {first}",
+        hint="this is a fault in Tidemark: please report it; with TIDEMARK_TRACEBACK=1 it shows where it arose",
+    )
 
 
 @contextmanager
@@ -208,12 +233,14 @@ def _local(path: str) -> Path:
 
 
 def _read(script: Path) -> str:
-    data = sys.stdin.buffer.read() if str(script) == "-" else script.read_bytes()
     try:
+        data = sys.stdin.buffer.read() if str(script) == "-" else script.read_bytes()
         return data.decode("utf-8-sig")
+    except OSError as error:
+        raise TidemarkError("script", f"{script} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise TidemarkError(
-            "syntax", f"the script is not UTF-8: {error.reason} at byte {error.start}", hint="save it as UTF-8"
+            "script", f"{script} is not UTF-8: {error.reason} at byte {error.start}", hint="save it as UTF-8"
         ) from error
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 import pyarrow as pa
 
 from tidemark.cli.script import Piece
-from tidemark.cli.show import Committed, Display, ViewChange, sorted_rows
+from tidemark.cli.show import Committed, Display, ViewChange, counted, duration, sorted_rows
 from tidemark.cli.status import Status
 from tidemark.database import Database
 from tidemark.errors import TidemarkError
@@ -48,7 +49,7 @@ class ScriptRun:
         if self._block is not None:
             raise TidemarkError(
                 "transaction",
-                "the script ends inside a transaction: what it did was rolled back",
+                "the script ends inside a transaction",
                 place=self._block.first.place,
                 hint="end it with COMMIT",
             )
@@ -102,19 +103,22 @@ class ScriptRun:
                 self._display.definition(version, _heading(piece), self._detail(piece, block.seconds))
 
     def _report(self, block: _Block, version: int) -> Committed:
-        views = [name for name, rows in self._views().items() if rows is not None]
+        views = [name for name, rows in rows_by_view(self._database).items() if rows is not None]
+        created = {p.statement.name for p in block.pieces if isinstance(p.statement, st.CreateView)}
         trace = self._database.trace(version).to_pylist()
         steps = {step["node"]: step for step in trace}
         changed = [name for name in views if name in steps and steps[name]["rows_out"]]
         inner = [step for step in trace if step["node"] not in views]
         statements = tuple(_heading(piece) for piece in block.pieces)
-        title = block.first.comment or (statements[0] if len(statements) == 1 else "transaction")
+        comment = block.first.comment
+        alone = not comment and len(statements) == 1
         return Committed(
             version,
-            title,
-            statements if title not in statements else (),
+            statements[0] if alone else comment or "transaction",
+            bool(comment),
+            () if alone else statements,
             tuple(self._view_change(name, version, steps[name]) for name in changed),
-            tuple(name for name in views if name not in changed),
+            tuple(name for name in views if name not in changed and name not in created),
             len(inner),
             sum(step["milliseconds"] for step in inner),
             block.seconds,
@@ -125,16 +129,11 @@ class ScriptRun:
         rows, weights = sorted_rows(weighted)
         return ViewChange(view, rows, weights, str(step["strategy"]), float(str(step["milliseconds"])))
 
-    def _views(self) -> dict[str, int | None]:
-        """The views with their numbers of rows; None for those that are not materialized."""
-        shown = self._database.execute("SHOW VIEWS")
-        return {} if shown is None else {view["name"]: view["rows"] for view in shown.to_pylist()}
-
     def _detail(self, piece: Piece, seconds: float) -> str:
         if not isinstance(piece.statement, st.CreateView) or not piece.statement.materialized:
             return ""
-        rows = self._views().get(piece.statement.name)
-        return f"{rows} row{'' if rows == 1 else 's'}, {seconds * 1000:.0f} ms"
+        rows = rows_by_view(self._database).get(piece.statement.name)
+        return f"{counted(rows or 0, 'row')}, {duration(seconds * 1000)}"
 
     def _answer(self, piece: Piece, result: pa.Table | None, seconds: float) -> None:
         title = piece.comment or piece.summary
@@ -145,15 +144,14 @@ class ScriptRun:
                 self._display.text(title, "\n".join(result.column(0).to_pylist()))
             case st.Audit(name=name):
                 self.is_true = self.is_true and not result.num_rows
-                self._display.audit(name, result, self._views().get(name) or 0, seconds)
+                self._display.audit(name, result, rows_by_view(self._database).get(name) or 0, seconds)
             case _:
                 self._display.result(title, result)
 
 
 def audit(database: Database, views: list[str], display: Display, status: Status) -> bool:
     """Audit the views, or all materialized ones if none is named; whether all is well."""
-    shown = database.execute("SHOW VIEWS")
-    rows = {} if shown is None else {view["name"]: view["rows"] for view in shown.to_pylist()}
+    rows = rows_by_view(database)
     names = views or [name for name, count in rows.items() if count is not None]
     if not names:
         display.note("there is no materialized view to audit")
@@ -167,6 +165,12 @@ def audit(database: Database, views: list[str], display: Display, status: Status
     return is_true
 
 
+def rows_by_view(database: Database) -> dict[str, int | None]:
+    """The views with their numbers of rows; None for those that are not materialized."""
+    shown = database.execute("SHOW VIEWS")
+    return {} if shown is None else {view["name"]: view["rows"] for view in shown.to_pylist()}
+
+
 def _summaries(block: _Block) -> str:
     return "; ".join(piece.summary for piece in block.pieces) or block.first.summary
 
@@ -175,9 +179,5 @@ def _heading(piece: Piece) -> str:
     """The statement on one line; of a definition only what is defined."""
     if not isinstance(piece.statement, _DEFINITIONS):
         return piece.summary
-    words: list[str] = []
-    for word in piece.summary.replace("(", " ( ").split():
-        if word in ("(",) or word.upper() == "AS":
-            break
-        words.append(word)
-    return " ".join(words)
+    words = piece.summary.replace("(", " ( ").split()
+    return " ".join(takewhile(lambda word: word.upper() not in ("(", "AS", "WITH"), words))

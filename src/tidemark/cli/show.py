@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.segment import Segment
@@ -20,6 +21,8 @@ from tidemark.errors import TidemarkError
 PIPE_WIDTH: Final = 100_000
 """In a pipe nothing is folded: a row is a line."""
 STATEMENTS_SHOWN: Final = 6
+MOST_LETTERS: Final = 160
+"""Of a statement no more is shown than this."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class Committed:
 
     version: int
     title: str
+    is_titled: bool
     statements: tuple[str, ...]
     changes: tuple[ViewChange, ...]
     unchanged: tuple[str, ...]
@@ -53,38 +57,44 @@ class Display:
     def __init__(self, console: Console, most_rows: int | None) -> None:
         self.console = console
         self._most_rows = most_rows
+        self._after_block: bool | None = None
         ascii_only = console.options.ascii_only
         self._minus, self._more = ("-", "...") if ascii_only else ("−", "…")
 
     def definition(self, version: int | None, text: str, detail: str = "") -> None:
         """One line for a statement that defines something."""
-        line = Text.assemble((f"v{version}" if version is not None else "--", "cyan"), "  ", text)
+        self._gap(block=False)
+        line = Text.assemble((f"v{version}", "cyan"), "  ", printable(text))
         self._line(line.append(f"  {detail}", "dim") if detail else line)
 
     def note(self, text: str) -> None:
-        self._line(Text(text, "dim"))
+        self._gap(block=False)
+        self._line(Text(printable(text), "dim"))
 
     def transaction(self, done: Committed) -> None:
-        self.console.print()
-        self._heading(f"v{done.version}", done.title, _duration(done.seconds * 1000))
+        """The heading of a transaction, its statements, and what entered and left each view."""
+        self._gap(block=True)
+        version = f"v{done.version}"
+        title = done.title if done.is_titled else self._shortened(done.title, len(version) + 12)
+        self._heading(version, title, duration(done.seconds * 1000))
         for statement in done.statements[:STATEMENTS_SHOWN]:
-            self._indented(Text(statement, "dim"), by=4)
+            self._indented(Text(self._shortened(statement, len(version) + 2), "dim"), by=len(version) + 2)
         if len(done.statements) > STATEMENTS_SHOWN:
-            more = _count(len(done.statements) - STATEMENTS_SHOWN, "more statement")
-            self._indented(Text(f"{self._more} {more}", "dim"), by=4)
+            more = counted(len(done.statements) - STATEMENTS_SHOWN, "more statement")
+            self._indented(Text(f"{self._more} {more}", "dim"), by=len(version) + 2)
         for change in done.changes:
             self._change(change)
         if not done.changes:
             self._indented(Text("no view changed"))
-        if done.unchanged and done.changes:
+        elif done.unchanged:
             self._indented(Text(f"unchanged: {', '.join(done.unchanged)}", "dim"))
         if done.inner_steps:
-            inner = f"counts of {_count(done.inner_steps, 'grouping')}: {_duration(done.inner_milliseconds)}"
+            inner = f"{counted(done.inner_steps, 'inner node')}, {duration(done.inner_milliseconds)}"
             self._indented(Text(inner, "dim"))
 
     def result(self, title: str, table: pa.Table) -> None:
         """The rows of a query."""
-        self.console.print()
+        self._gap(block=True)
         self._title(title)
         if not table.num_rows:
             self._indented(Text(f"no rows ({', '.join(table.column_names)})", "dim"))
@@ -94,18 +104,19 @@ class Display:
         self._and_more(more)
 
     def text(self, title: str, text: str) -> None:
-        self.console.print()
+        self._gap(block=True)
         self._title(title)
         self._indented(Text(text))
 
     def audit(self, view: str, differing: pa.Table, rows: int, seconds: float) -> None:
         """The verdict of an audit. ``differing`` ends with the weight: what is stored minus what should be."""
-        spent = _duration(seconds * 1000)
+        self._gap(block=False)
+        spent = duration(seconds * 1000)
         if not differing.num_rows:
-            verdict = f"{_count(rows, 'row')}, all as the definition says ({spent})"
+            verdict = f"{counted(rows, 'row')}, all as the definition says ({spent})"
             self._line(Text.assemble(("audit ", "dim"), view, "  ", (verdict, "green")))
             return
-        wrong = f"{_count(differing.num_rows, 'row')} differ{'' if differing.num_rows > 1 else 's'}"
+        wrong = f"{counted(differing.num_rows, 'row')} differ{'' if differing.num_rows > 1 else 's'}"
         explained = f"+ is stored but should not be, {self._minus} should be stored but is not"
         self._line(Text.assemble(("audit ", "dim"), view, "  ", (wrong, "bold red"), (f"  {explained}", "dim")))
         self._weighted(sorted_rows(differing))
@@ -119,16 +130,29 @@ class Display:
             for line, style in zip(lines, ("", "bold red"), strict=True):
                 self.console.print(Text(f"  {line}", style), soft_wrap=True)
         if error.hint is not None:
-            self._line(Text.assemble(("hint", "bold"), f" {error.hint}"))
+            self._line(Text.assemble(("hint: ", "bold"), error.hint))
 
     # Parts
+
+    def _gap(self, *, block: bool) -> None:
+        """An empty line around everything that takes several lines."""
+        if self._after_block or (block and self._after_block is not None):
+            self.console.print()
+        self._after_block = block
 
     def _heading(self, version: str, title: str, time: str) -> None:
         grid = Table.grid(padding=(0, 2))
         grid.add_column(no_wrap=True, style="bold cyan")
-        grid.add_column(overflow="fold")
-        grid.add_row(version, Text.assemble((printable(title), "bold"), (f"  {time}", "dim")))
+        grid.add_column(overflow="fold", style="bold")
+        grid.add_column(no_wrap=True, style="dim")
+        grid.add_row(version, Text(printable(title)), time)
         self.console.print(_Trimmed(grid))
+
+    def _shortened(self, statement: str, indent: int) -> str:
+        """A statement that fits on its line; the script itself has all of it."""
+        most = min(self.console.width - indent, MOST_LETTERS)
+        text = printable(statement)
+        return text if cell_len(text) <= most else set_cell_size(text, most - len(self._more)) + self._more
 
     def _title(self, title: str) -> None:
         self._line(Text(printable(title), "bold"))
@@ -138,7 +162,7 @@ class Display:
         left = -sum(weight for weight in change.weights if weight < 0)
         line = Text.assemble((change.view, "bold"), "  ")
         line.append(f"+{entered} " if entered else "", "green").append(f"{self._minus}{left} " if left else "", "red")
-        line.append(f" {change.strategy}, {_duration(change.milliseconds)}", "dim")
+        line.append(f" {change.strategy}, {duration(change.milliseconds)}", "dim")
         self._indented(line)
         self._weighted((change.rows, change.weights))
 
@@ -160,7 +184,7 @@ class Display:
 
     def _and_more(self, more: int, by: int = 2) -> None:
         if more:
-            self._indented(Text(f"{self._more} {_count(more, 'more row')}", "dim"), by=by)
+            self._indented(Text(f"{self._more} {counted(more, 'more row')}", "dim"), by=by)
 
     def _indented(self, content: RenderableType, by: int = 2) -> None:
         self.console.print(_Trimmed(Padding(content, (0, 0, 0, by), expand=False)))
@@ -190,14 +214,17 @@ class _Trimmed:
 def console_for(*, stderr: bool = False) -> Console:
     """A console on a standard stream: as wide as the terminal, or with whole rows if it is none."""
     console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
-    return console if console.is_terminal else Console(
-        stderr=stderr, highlight=False, markup=False, emoji=False, width=PIPE_WIDTH
+    return (
+        console
+        if console.is_terminal
+        else Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=PIPE_WIDTH)
     )
 
 
 def sorted_rows(weighted: pa.Table) -> tuple[pa.Table, list[int]]:
-    """The rows of a weighted table and their weights, in order of the rows, so that old and new stand together."""
-    ordered = weighted.sort_by([(name, "ascending") for name in weighted.column_names])
+    """The rows of a weighted table and their weights, so ordered that old and new rows stand together, old first."""
+    first, *others, weight = weighted.column_names
+    ordered = weighted.sort_by([(name, "ascending") for name in (first, weight, *others)])
     weights: list[int] = ordered.column(ordered.num_columns - 1).to_pylist()
     return ordered.select(range(ordered.num_columns - 1)), weights
 
@@ -243,15 +270,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _duration(milliseconds: float) -> str:
+def duration(milliseconds: float) -> str:
     if milliseconds < 10:
         return f"{milliseconds:.1f} ms"
     return f"{milliseconds:.0f} ms" if milliseconds < 10_000 else f"{milliseconds / 1000:.1f} s"
-
-
-def joined(names: Iterable[str]) -> str:
-    return ", ".join(names)

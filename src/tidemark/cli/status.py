@@ -10,6 +10,8 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
+from tidemark.cli.show import printable
+
 DELAY_SECONDS: Final = 0.4
 """Most statements end before this, and a spinner that flashes up is worse than none."""
 
@@ -25,7 +27,7 @@ class Status:
         if not self._console.is_terminal:
             yield
             return
-        text = Text(what, style="dim", no_wrap=True, overflow="ellipsis")
+        text = Text(printable(what), style="dim", no_wrap=True)
         text.truncate(max(10, self._console.width - 4), overflow="ellipsis")
         spinner = self._console.status(text)
         lock = threading.Lock()

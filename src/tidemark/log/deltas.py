@@ -60,9 +60,8 @@ def expand(table: pa.Table) -> pa.Table:
     rows = table.select(list(range(table.num_columns - 1)))
     if table.num_rows == 0 or pc.max(weights).as_py() == 1:
         return rows
-    counts = weights.to_numpy()
-    indices = pa.array(range(table.num_rows), pa.int64()).to_numpy().repeat(counts)
-    return rows.take(pa.array(indices))
+    repeated = [position for position, weight in enumerate(weights.to_pylist()) for _ in range(weight)]
+    return rows.take(pa.array(repeated, pa.int64()))
 
 
 def size(table: pa.Table) -> int:

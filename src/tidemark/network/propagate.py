@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from tidemark.algebra.expressions import Call, Cast, Expression
 from tidemark.algebra.expressions import walk as walk_expression
-from tidemark.algebra.functions import FUNCTIONS
+from tidemark.algebra.functions import FUNCTIONS, cast_fails
 from tidemark.algebra.plans import Plan, State, Stored, expressions_of, relations_of, walk
 from tidemark.algebra.printing import show_expression
 from tidemark.calculus.as_of import Block, delta_name
@@ -142,8 +142,8 @@ def _named(error: TidemarkError, node: Node) -> TidemarkError:
 
 def _can_fail(expression: Expression, code: str) -> bool:
     for part in walk_expression(expression):
-        if isinstance(part, Call) and (FUNCTIONS[part.function].fails or "").find(code.replace("_", " ")) >= 0:
+        if isinstance(part, Call) and code in (FUNCTIONS[part.function].fails or ""):
             return True
-        if isinstance(part, Cast) and code in ("overflow", "invalid_value"):
+        if isinstance(part, Cast) and code in (cast_fails(part.argument.type, part.type) or ""):
             return True
     return False

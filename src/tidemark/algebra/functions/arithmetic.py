@@ -113,7 +113,7 @@ def _duckdb_product(arguments: tuple[str, ...], signature: Signature) -> str:
 
 
 def _unless_zero(otherwise: str) -> Template:
-    """DuckDB fails on an integer divided by zero, but gives infinity or NaN for doubles."""
+    """DuckDB gives infinity or NaN for doubles; whether it fails for integers depends on a setting."""
     return guarded(DUCKDB_ERROR, "{1} = 0 AND {0} IS NOT NULL", _DIVISION, otherwise)
 
 
@@ -159,7 +159,7 @@ _DIVIDE = Function(
     "a / b",
     _two_numbers(_no_decimals),
     _checked(_quotient),
-    by_double(_unless_zero("({0} / {1} + 0e0)"), infix("//")),
+    by_double(_unless_zero("({0} / {1} + 0e0)"), _unless_zero("({0} // {1})")),
     by_double(pattern("({0} / {1} + 0D)"), to_result("{0} div {1}")),
     fails=f"{_DIVISION}; {_OVERFLOW}",
     infix="/",
@@ -171,7 +171,7 @@ _MODULO = Function(
     _two_numbers(_no_decimals),
     _checked(_remainder),
     # The smallest integer modulo -1 is 0, but DuckDB takes it for an overflow; modulo 1 is the same for all.
-    by_double(_unless_zero("({0} % {1} + 0e0)"), to_result("{0} % (CASE WHEN {1} = -1 THEN 1 ELSE {1} END)")),
+    by_double(_unless_zero("({0} % {1} + 0e0)"), _unless_zero("({0} % (CASE WHEN {1} = -1 THEN 1 ELSE {1} END))")),
     by_double(pattern("({0} % {1} + 0D)"), infix("%")),
     fails=_DIVISION,
     infix="%",
@@ -189,8 +189,6 @@ _NEGATE = Function(
     infix="-",
 )
 
-_ABS = Function(
-    "abs", "abs(a)", numeric(_same), _checked(operator.abs), call("abs"), call("abs"), fails=_OVERFLOW
-)
+_ABS = Function("abs", "abs(a)", numeric(_same), _checked(operator.abs), call("abs"), call("abs"), fails=_OVERFLOW)
 
 ARITHMETIC: Final = (_ADD, _SUBTRACT, _MULTIPLY, _DIVIDE, _MODULO, _NEGATE, _ABS)

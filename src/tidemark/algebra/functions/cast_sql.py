@@ -115,6 +115,4 @@ def _parsed(text: str, malformed: str, value: str, target: Type, raising: str) -
 
 def _finite(value: str, zero: str, raising: str, infinite: str) -> str:
     """The double with its negative zero made positive; text beyond the range reads as infinity on all engines."""
-    return guard(
-        raising, infinite.format(value), "overflow: text out of range for DOUBLE", f"({value} + {zero})"
-    )
+    return guard(raising, infinite.format(value), "overflow: text out of range for DOUBLE", f"({value} + {zero})")

@@ -92,9 +92,7 @@ def cast_fails(source: Type, target: Type) -> str | None:
         return None
     if source.kind is Kind.VARCHAR:
         range_too = target.is_numeric
-        return (
-            f"invalid_value: not the text of a {target.kind.value}" + "; overflow: out of range" * range_too
-        )
+        return f"invalid_value: not the text of a {target.kind.value}" + "; overflow: out of range" * range_too
     if source.is_numeric and target.is_numeric:
         return "overflow: out of range"
     return None

@@ -92,9 +92,7 @@ def _choice(name: str, meaning: Callable[..., Value]) -> Function:
 
 def _itself_if_alone(template: Template) -> Template:
     """Spark's greatest and least want two arguments at least."""
-    return lambda arguments, signature: (
-        arguments[0] if len(arguments) == 1 else template(arguments, signature)
-    )
+    return lambda arguments, signature: arguments[0] if len(arguments) == 1 else template(arguments, signature)
 
 
 LOGIC: Final = (

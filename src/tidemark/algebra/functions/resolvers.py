@@ -14,9 +14,7 @@ def fixed(*choices: Signature) -> Resolver:
 
     def resolve(types: tuple[Type, ...]) -> Signature | None:
         for choice in choices:
-            if len(choice.arguments) == len(types) and all(
-                map(implicit_cast_allowed, types, choice.arguments)
-            ):
+            if len(choice.arguments) == len(types) and all(map(implicit_cast_allowed, types, choice.arguments)):
                 return choice
         return None
 

@@ -55,9 +55,7 @@ def typed(function: Callable[[Any, Signature], Value]) -> Meaning:
 
 def by_double(doubles: Template, others: Template) -> Template:
     """One template if the arguments are doubles, another if they are exact."""
-    return lambda arguments, signature: (doubles if DOUBLE in signature.arguments else others)(
-        arguments, signature
-    )
+    return lambda arguments, signature: (doubles if DOUBLE in signature.arguments else others)(arguments, signature)
 
 
 def to_result(text: str) -> Template:

@@ -22,7 +22,7 @@ from tidemark.algebra.expressions import Literal
 from tidemark.algebra.functions import Signature, spark_cast, spark_type
 from tidemark.algebra.plans import Given, Plan, Stored, Touched
 from tidemark.algebra.types import WEIGHT, Kind, Schema, Type
-from tidemark.engines.spark.routing import Sizes, is_small
+from tidemark.engines.spark.routing import Sizes, drives_joins, is_small
 from tidemark.engines.sqltext import (
     Compiler,
     Condition,
@@ -97,24 +97,23 @@ class SparkDialect:
         views = self._stored[plan.relation]
         names = _names(plan.schema)
         listed = ", ".join(names)
-        small = is_small(plan, self.sizes)
         if views.base is not None and not views.tail:
-            return Source(views.base, names, small=small)
+            return Source(views.base, names)
         parts = [f"SELECT {listed}, {WEIGHT} FROM {view}" for view in views.tail]
         if views.base is not None:
             parts.insert(0, f"SELECT {listed}, CAST(1 AS BIGINT) AS {WEIGHT} FROM {views.base}")
         if not parts:
             return self._nothing(plan.schema)
-        return Source(f"({' UNION ALL '.join(parts)})", names, WEIGHT, small=small)
+        return Source(f"({' UNION ALL '.join(parts)})", names, WEIGHT)
 
     def _nothing(self, schema: Schema) -> Source:
         names = _names(schema)
         columns = zip(names, schema.types, strict=True)
         shown = ", ".join(f"CAST(NULL AS {spark_type(type)}) AS {name}" for name, type in columns)
-        return Source(f"(SELECT {shown} WHERE FALSE)", names, small=True)
+        return Source(f"(SELECT {shown} WHERE FALSE)", names)
 
     def given(self, plan: Given) -> Source:
-        return Source(self._given[plan.name], _names(plan.schema), WEIGHT, small=is_small(plan, self.sizes))
+        return Source(self._given[plan.name], _names(plan.schema), WEIGHT)
 
     def null_safe_equal(self, left: str, right: str) -> str:
         return f"{left} <=> {right}"
@@ -125,7 +124,7 @@ class SparkDialect:
     def from_clause(self, items: tuple[Item, ...], conditions: tuple[Condition, ...]) -> str:
         if len(items) == 1 or not any(item.source.small for item in items):
             return join_in_order(items, conditions)
-        return _outward(items, conditions)
+        return _outward(items, conditions, far=self.sizes.are_few)
 
     def repeated(self, query: str, alias: str, weight: str) -> str:
         copies = f"array_repeat(0, CAST(abs({alias}.{weight}) AS INT))"
@@ -156,7 +155,7 @@ class SparkCompiler(Compiler):
 
     def _source(self, plan: Plan) -> Source:
         source = super()._source(plan)
-        return replace(source, small=source.small or is_small(plan, self.dialect.sizes))
+        return replace(source, small=drives_joins(plan, self.dialect.sizes))
 
     def _touched(self, plan: Touched) -> Source:
         """As in ``sqltext``, but the touched keys are sent to the input, whatever size Spark thinks they have."""
@@ -180,8 +179,12 @@ class SparkCompiler(Compiler):
         return Source(f"({query})", names, weight)
 
 
-def _outward(items: tuple[Item, ...], conditions: tuple[Condition, ...]) -> str:
-    """FROM with one nested query per join, from the first small source outward."""
+def _outward(items: tuple[Item, ...], conditions: tuple[Condition, ...], *, far: bool) -> str:
+    """FROM with one nested query per join, from the first small source outward.
+
+    Each row may meet many in the first join, so only with few rows to begin with is the result sent ``far``, to the
+    relations of the later joins too.
+    """
     waiting = list(conditions)
     pending = sorted(items, key=lambda item: not item.source.small)
     first = pending.pop(0)
@@ -193,7 +196,8 @@ def _outward(items: tuple[Item, ...], conditions: tuple[Condition, ...]) -> str:
         waiting = [condition for condition in waiting if condition not in ready]
         on = " AND ".join(condition.text for condition in ready)
         joined = f"JOIN {item.source.text} AS {item.alias} ON {on}" if on else f"CROSS JOIN {item.source.text}"
-        text = f"(SELECT /*+ BROADCAST({gathered}) */ * FROM {text} AS {gathered} {joined})"
+        hint = f"/*+ BROADCAST({gathered}) */ " if far or len(present) == 2 else ""
+        text = f"(SELECT {hint}* FROM {text} AS {gathered} {joined})"
         gathered = f"b_{item.alias}"
     where = " AND ".join(condition.text for condition in waiting)
     return f"FROM {text} AS {gathered}" + (f" WHERE {where}" if where else "")

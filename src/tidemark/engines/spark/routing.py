@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from tidemark.algebra.plans import (
     Aggregate,
@@ -30,6 +31,9 @@ from tidemark.algebra.plans import (
 from tidemark.engines.spark.options import Options
 from tidemark.engines.spark.relations import Relations
 
+FAN_OUT: Final = 10
+"""How many rows one row of a delta may meet in a join before the estimates here are too low."""
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -37,6 +41,11 @@ class Sizes:
 
     given: Mapping[str, int]
     limit: int
+
+    @property
+    def are_few(self) -> bool:
+        """Whether even a join with fan-out stays small."""
+        return max(self.given.values(), default=0) <= self.limit // FAN_OUT
 
 
 def is_small(plan: Plan, sizes: Sizes) -> bool:
@@ -55,8 +64,13 @@ def is_small(plan: Plan, sizes: Sizes) -> bool:
             return is_small(touched, sizes) or is_small(source, sizes)
         case Join(left=left, right=right):
             small = [side for side in (left, right) if is_small(side, sizes)]
-            return len(small) == 2 or any(_is_delta(side) for side in small)
+            return len(small) == 2 or any(drives_joins(side, sizes) for side in small)
     return all(is_small(child, sizes) for child in plan.inputs())
+
+
+def drives_joins(plan: Plan, sizes: Sizes) -> bool:
+    """Whether a join is best started here: a small delta. VALUES are not, since most rows may meet one of them."""
+    return _is_delta(plan) and is_small(plan, sizes)
 
 
 def _is_delta(plan: Plan) -> bool:

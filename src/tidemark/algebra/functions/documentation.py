@@ -1,0 +1,128 @@
+"""The reference page of functions and casts, written from the table itself.
+
+``python -m tidemark.algebra.functions.documentation > docs/reference/functions.md`` writes it anew.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from tidemark.algebra.functions import GROUPS
+from tidemark.algebra.functions.casts import (
+    assignment_cast_allowed,
+    cast_fails,
+    explicit_cast_allowed,
+    implicit_cast_allowed,
+)
+from tidemark.algebra.functions.table import Function
+from tidemark.algebra.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    SMALLINT,
+    TIMESTAMP,
+    VARCHAR,
+    Kind,
+    Type,
+    decimal,
+)
+
+_SAMPLES: Final = (BOOLEAN, SMALLINT, INT, BIGINT, decimal(12, 2), DOUBLE, VARCHAR, DATE, TIMESTAMP)
+
+_INTRODUCTION: Final = """\
+# Functions, operators and casts
+
+These may appear in queries, and nothing else: each means the same on every engine, to the last digit, or fails on
+every engine. This page is generated from the function table; a test keeps the two equal.
+
+* **Errors** have a code: `division_by_zero`, `overflow` or `invalid_value`.
+* **Operands of different types** are brought to a common one: integers to the wider integer, integers and decimals
+  to a DECIMAL that holds both, anything with a DOUBLE to DOUBLE, DATE with TIMESTAMP to TIMESTAMP. At 38 digits a
+  common DECIMAL keeps the larger scale, and a value that no longer fits is an `overflow`.
+* **Integers** give the wider integer of the two; `/` cuts the fraction off, and `%` has the sign of the dividend.
+* **DECIMAL(p,s)**: `+` and `-` give the larger scale and one whole digit more, `*` adds precisions and scales, both up
+  to 38 digits. The quotient of decimals is not there yet: cast to DOUBLE.
+* **DOUBLE** is IEEE 754 without negative zero. NaN equals itself and is above all other numbers. What grows too
+  large becomes infinite; only division by zero is an error.
+* **Text** is compared and counted by code points. `lower`, `upper` and `ILIKE` follow the engine's own tables for
+  letters: those that change length or depend on their neighbours (`ß`, `İ`, a final `Σ`) can differ.
+* **Dates and timestamps** lie within the years 0001 to 9999 and have no time zone.
+"""
+
+_CASTS: Final = """\
+## Casts
+
+*implicit*: done silently wherever a wider type is asked for. *assignment*: done silently by INSERT and UPDATE.
+*explicit*: only as `CAST(a AS type)`.
+
+* DECIMAL to an integer or to fewer digits rounds half away from zero; DOUBLE to an integer rounds half to even.
+* DOUBLE to DECIMAL rounds the fraction half away from zero. The scale is at most 18 and the number less than 2^63.
+* A DOUBLE cannot be cast to text: engines print different digits for the same number.
+* Text may have spaces around it. A number is an optional sign, digits and, except for integers, a fraction; for
+  DOUBLE also an exponent. A date is `YYYY-MM-DD`; a timestamp may add `HH:MM`, seconds and up to six more digits after
+  a space or `T`. A boolean is `true`, `t`, `yes`, `1`, `false`, `f`, `no` or `0` in any case.
+
+"""
+
+
+def render() -> str:
+    """The whole page, in Markdown."""
+    groups = (_group(title, functions) for title, functions in GROUPS.items())
+    return "\n".join([_INTRODUCTION, *groups, _CASTS + _table(("from", "to", "how", "fails"), _cast_rows())])
+
+
+def _group(title: str, functions: Iterable[Function]) -> str:
+    rows = (
+        (function.name, f"`{function.usage}`", _results(function), _nulls(function), function.fails or "")
+        for function in functions
+    )
+    return f"## {title}\n\n" + _table(("name", "usage", "result", "NULL", "fails"), rows)
+
+
+def _table(titles: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [titles, ("---",) * len(titles), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+def _results(function: Function) -> str:
+    """The types that come out over all samples that the function takes."""
+    signatures = [function.resolve(types) for count in (1, 2, 3) for types in itertools.product(_SAMPLES, repeat=count)]
+    kinds = {signature.result.kind for signature in signatures if signature is not None}
+    if len(kinds) == len(_SAMPLES):
+        return "the common type"
+    return ", ".join(kind.value for kind in Kind if kind in kinds)
+
+
+def _nulls(function: Function) -> str:
+    """When the result is NULL, told from how the row behaves."""
+    if function.strict:
+        return "if any argument is"
+    if not function.nullable((True, True)):
+        return "never"
+    if function.nullable((False, False)):
+        return "also for values"
+    return "if the answer is unknown" if function.nullable((True, False)) else "if all arguments are"
+
+
+def _cast_rows() -> Iterator[tuple[str, ...]]:
+    for source, target in itertools.product(_SAMPLES, repeat=2):
+        if source != target and explicit_cast_allowed(source, target):
+            yield source.kind.value, target.kind.value, _how(source, target), cast_fails(source, target) or ""
+    yield "DECIMAL", "DECIMAL", "implicit if no digit can be lost, else assignment", "overflow: out of range"
+    yield "NULL", "any type", "implicit", ""
+
+
+def _how(source: Type, target: Type) -> str:
+    if target.kind is Kind.DECIMAL and source.is_integer:
+        return "implicit if the digits suffice, else assignment"
+    if implicit_cast_allowed(source, target):
+        return "implicit"
+    return "assignment" if assignment_cast_allowed(source, target) else "explicit"
+
+
+if __name__ == "__main__":
+    print(render(), end="")
