@@ -53,6 +53,7 @@ from tidemark.algebra.types import BIGINT, INT, SMALLINT, Field, Schema
 from tidemark.engines.spark import SparkEngine
 from tidemark.engines.spark.lake import Lake, local_path
 from tidemark.engines.spark.names import column_names, directory_name
+from tidemark.engines.spark.session import require_java
 from tidemark.errors import TidemarkError
 from tidemark.log.commit import Commit, Creation
 
@@ -403,7 +404,24 @@ def test_errors_of_spark_come_in_our_words(engine: SparkEngine, expression: Any,
     assert content(engine) == dict.fromkeys(ROWS, 1)
 
 
-# The folder
+# Java and the folder
+
+
+@pytest.mark.parametrize(
+    ("java", "words"), [(None, "no Java was found"), ("1.8.0_402", "is Java 8"), ("11.0.2", "is Java 11")]
+)
+def test_without_a_java_that_serves_the_error_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java: str | None, words: str
+) -> None:
+    if java is not None:
+        (tmp_path / "bin").mkdir()
+        (tmp_path / "bin" / "java").write_text(f"#!/bin/sh\necho 'openjdk version \"{java}\"' >&2\n")
+        (tmp_path / "bin" / "java").chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(TidemarkError, match=words) as caught:
+        require_java()
+    assert caught.value.code == "java_missing"
+    assert "openjdk-17" in (caught.value.hint or "")
 
 
 def test_a_second_opener_is_refused_here_and_in_another_process(engine: SparkEngine, spark: Any) -> None:

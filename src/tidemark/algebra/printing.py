@@ -58,6 +58,12 @@ def show_expression(expression: Expression) -> str:
             infix = FUNCTIONS[name].infix
             if infix is not None and len(texts) == 2:
                 return f"({texts[0]} {infix} {texts[1]})"
+            if name.startswith("is_") and len(texts) == 1:
+                return f"({texts[0]} {name.replace('_', ' ').upper()})"
+            if name == "not":
+                return f"(NOT {texts[0]})"
+            if name == "in_list":
+                return f"({texts[0]} IN ({', '.join(texts[1:])}))"
             return f"{name}({', '.join(texts)})"
     raise TypeError(f"not an expression: {expression!r}")
 

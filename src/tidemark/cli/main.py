@@ -55,7 +55,9 @@ def tidemark(
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
     """Derived data that stays true while the data under it changes."""
-    logging.getLogger("tidemark").addHandler(_Warnings())
+    logger = logging.getLogger("tidemark")
+    if not logger.handlers:
+        logger.addHandler(_Warnings())
     if version:
         typer.echo(f"tidemark {_version()}")
         raise typer.Exit()

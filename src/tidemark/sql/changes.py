@@ -14,7 +14,7 @@ from tidemark.algebra.types import Field, Kind
 from tidemark.errors import TidemarkError
 from tidemark.sql.catalog import Catalog, Table, View
 from tidemark.sql.coerce import coerce, is_text_literal
-from tidemark.sql.expressions import ExpressionBinder
+from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
 from tidemark.sql.literals import read_text
 from tidemark.sql.queries import QueryBinder
 from tidemark.sql.scope import Scope
@@ -64,18 +64,7 @@ def table_for_change(name: str, catalog: Catalog, source: Source, node: exp.Expr
 
 
 def bind_insert(tree: exp.Insert, catalog: Catalog, source: Source) -> InsertRows | InsertQuery:
-    _refuse(
-        tree,
-        source,
-        "with_",
-        "conflict",
-        "returning",
-        "overwrite",
-        "where",
-        "alternative",
-        "ignore",
-        "default",
-    )
+    refuse_other_parts(tree, ("this", "expression"), source)
     target = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
     table = table_for_change(_table_name(target, source), catalog, source, target)
     named = [fold(column) for column in tree.this.expressions] if isinstance(tree.this, exp.Schema) else None
@@ -94,13 +83,13 @@ def bind_insert(tree: exp.Insert, catalog: Catalog, source: Source) -> InsertRow
 
 
 def bind_delete(tree: exp.Delete, catalog: Catalog, source: Source) -> DeleteRows:
-    _refuse(tree, source, "with_", "using", "returning", "limit", "order", "tables", "cluster")
+    refuse_other_parts(tree, ("this", "where"), source)
     table, plan, _ = _selected(tree.this, tree.args.get("where"), catalog, source)
     return DeleteRows(table, plan)
 
 
 def bind_update(tree: exp.Update, catalog: Catalog, source: Source) -> UpdateRows:
-    _refuse(tree, source, "with_", "from_", "returning", "limit", "order")
+    refuse_other_parts(tree, ("this", "expressions", "where"), source)
     table, plan, scope = _selected(tree.this, tree.args.get("where"), catalog, source)
     binder = ExpressionBinder(source, scope)
     cells: list[Expression] = list(plan.columns())
@@ -141,16 +130,8 @@ def _table_name(node: exp.Expr, source: Source) -> str:
         raise source.error("unsupported", "a table's name is expected here", node)
     if node.args.get("db") is not None:
         raise source.error("unsupported", "schema names are not supported", node)
+    refuse_other_parts(node, ("this", "alias"), source)
     return fold(node.this)
-
-
-def _refuse(tree: exp.Expr, source: Source, *parts: str) -> None:
-    for part in parts:
-        found = tree.args.get(part)
-        if found:
-            node = found if isinstance(found, exp.Expr) else tree
-            shown = part.upper().strip("_")
-            raise source.error("unsupported", f"{shown} in {tree.key.upper()} is not supported", node)
 
 
 def _positions(table: Table, named: list[str] | None, source: Source, node: exp.Expr) -> list[int]:

@@ -7,7 +7,7 @@ from sqlglot import exp
 from tidemark.algebra.expressions import Cast, Column, Expression
 from tidemark.algebra.plans import Aggregate, AggregateCall, AggregateFunction, Filter, Plan
 from tidemark.algebra.types import BIGINT, VARCHAR, Kind
-from tidemark.sql.expressions import ExpressionBinder
+from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
 from tidemark.sql.scope import Scope
 from tidemark.sql.selectlist import Item, output_name, star_of
 from tidemark.sql.text import Source, fold
@@ -65,6 +65,7 @@ class GroupBinder:
         return column
 
     def _aggregate_call(self, node: exp.AggFunc) -> AggregateCall:
+        refuse_other_parts(node, ("this", "expressions", "distinct"), self.source)
         if isinstance(node, exp.Count):
             if isinstance(node.this, exp.Star):
                 return AggregateCall(AggregateFunction.COUNT_ROWS)
@@ -128,9 +129,7 @@ def _keys(node: exp.Select, scope: Scope, source: Source) -> tuple[Expression, .
     group = node.args.get("group")
     if group is None:
         return ()
-    for part in ("grouping_sets", "rollup", "cube", "totals", "all"):
-        if group.args.get(part):
-            raise source.error("unsupported", f"GROUP BY {part.upper().replace('_', ' ')} is not supported yet", group)
+    refuse_other_parts(group, ("expressions",), source)
     keys: list[Expression] = []
     binder = ExpressionBinder(source, scope)
     for entry in group.expressions:

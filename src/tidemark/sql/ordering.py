@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from tidemark.algebra.expressions import Column, Expression
 from tidemark.algebra.plans import Plan, Project, Sort, SortKey
-from tidemark.sql.expressions import ExpressionBinder
+from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
 from tidemark.sql.text import Source, fold
 
 
@@ -22,6 +22,7 @@ def bind_order(node: exp.Expr, plan: Plan, inner: ExpressionBinder | None, sourc
     for entry in order.expressions if order is not None else ():
         if not isinstance(entry, exp.Ordered):
             raise source.error("unsupported", "this ORDER BY is not supported", entry)
+        refuse_other_parts(entry, ("this", "desc", "nulls_first"), source)
         expression = _key(entry.this, plan, inner, hidden, source)
         descending = bool(entry.args.get("desc"))
         keys.append(SortKey(expression, descending, bool(entry.args.get("nulls_first"))))
@@ -63,6 +64,7 @@ def _key(
 def _count(node: exp.Expr | None, source: Source) -> int | None:
     if node is None:
         return None
+    refuse_other_parts(node, ("expression",), source)
     value = node.args.get("expression")
     if not isinstance(value, exp.Literal) or not value.name.isdigit():
         raise source.error("unsupported", "LIMIT and OFFSET take a literal number", node)

@@ -12,30 +12,16 @@ from tidemark.algebra.plans import Distinct, Filter, Join, Plan, Project, Union,
 from tidemark.algebra.types import RESERVED, Schema
 from tidemark.sql.catalog import Catalog
 from tidemark.sql.coerce import coerce, common_of, settle_null
-from tidemark.sql.expressions import ExpressionBinder
+from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
 from tidemark.sql.grouping import bind_grouped, is_grouped
 from tidemark.sql.ordering import bind_order
 from tidemark.sql.scope import Scope
 from tidemark.sql.selectlist import Item, output_name, star_of
 from tidemark.sql.text import Source, fold
 
-_SELECT_PARTS = frozenset(
-    [
-        "expressions",
-        "from_",
-        "joins",
-        "where",
-        "group",
-        "having",
-        "distinct",
-        "with_",
-        "order",
-        "limit",
-        "offset",
-        "kind",
-        "operation_modifiers",
-    ]
-)
+_ORDER_PARTS = ("order", "limit", "offset")
+_SELECT_PARTS = ("expressions", "from_", "joins", "where", "group", "having", "distinct", "with_", *_ORDER_PARTS)
+_UNION_PARTS = ("this", "expression", "distinct", "with_", *_ORDER_PARTS)
 _JOIN_KINDS = frozenset({"", "INNER", "CROSS"})
 
 
@@ -49,13 +35,11 @@ class QueryBinder:
 
     def bind(self, node: exp.Expr) -> Plan:
         """A query as somebody runs it: ORDER BY and LIMIT are allowed at its end."""
-        ctes: dict[str, Plan] = {}
-        plan = self._query(node, ctes, outermost=True)
-        return plan
+        return self._query(node, {}, outermost=True)
 
     def bind_view(self, node: exp.Expr) -> Plan:
         """A query as the definition of a view: a bag of rows, in no order."""
-        for clause in ("order", "limit", "offset"):
+        for clause in _ORDER_PARTS:
             found = node.args.get(clause)
             if found is not None:
                 raise self.source.error(
@@ -72,8 +56,7 @@ class QueryBinder:
             case exp.Select():
                 return self._select(node, visible, outermost=outermost)
             case exp.Subquery():
-                if outermost and (node.args.get("order") or node.args.get("limit")):
-                    raise self.source.error("unsupported", "ORDER BY after parentheses is not supported", node)
+                refuse_other_parts(node, ("this", "with_"), self.source)
                 return self._query(node.this, visible, outermost=outermost)
             case exp.Union():
                 return self._union(node, visible, outermost=outermost)
@@ -91,6 +74,7 @@ class QueryBinder:
             raise self.source.error("unsupported", "WITH RECURSIVE is not supported yet", clause)
         visible = dict(ctes)
         for cte in clause.expressions:
+            refuse_other_parts(cte, ("this", "alias", "materialized"), self.source)
             name = fold(cte.args["alias"].this)
             plan = self._query(cte.this, visible, outermost=False)
             visible[name] = self._renamed(plan, cte.args["alias"])
@@ -99,8 +83,7 @@ class QueryBinder:
     # Set operations
 
     def _union(self, node: exp.Union, ctes: Mapping[str, Plan], *, outermost: bool) -> Plan:
-        if node.args.get("by_name"):
-            raise self.source.error("unsupported", "UNION BY NAME is not supported", node)
+        refuse_other_parts(node, _UNION_PARTS, self.source)
         left = self._query(node.left, ctes, outermost=False)
         right = self._query(node.right, ctes, outermost=False)
         plan: Plan = Union(self._aligned(left, right, node))
@@ -142,11 +125,7 @@ class QueryBinder:
     # SELECT
 
     def _select(self, node: exp.Select, ctes: Mapping[str, Plan], *, outermost: bool) -> Plan:
-        for part, value in node.args.items():
-            if value and part not in _SELECT_PARTS:
-                raise self.source.error(
-                    "unsupported", f"{part.upper().strip('_')} is not supported", _first(value, node)
-                )
+        refuse_other_parts(node, _SELECT_PARTS, self.source)
         plan, scope = self._from(node, ctes)
         binder = ExpressionBinder(self.source, scope)
         where = node.args.get("where")
@@ -187,7 +166,7 @@ class QueryBinder:
         return [Item(v.name, None, v.column) for v in visible]
 
     def _no_order(self, node: exp.Expr) -> None:
-        for clause in ("order", "limit", "offset"):
+        for clause in _ORDER_PARTS:
             found = node.args.get(clause)
             if found is not None:
                 raise self.source.error("unsupported", f"{clause.upper()} inside a query is not supported yet", found)
@@ -210,6 +189,7 @@ class QueryBinder:
 
     def _table(self, node: exp.Expr, ctes: Mapping[str, Plan]) -> tuple[Plan, Scope]:
         if isinstance(node, exp.Subquery):
+            refuse_other_parts(node, ("this", "alias", "joins", "with_"), self.source)
             plan = self._query(node.this, ctes, outermost=False)
             plan, alias = self._aliased(plan, node, None)
         elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
@@ -230,9 +210,7 @@ class QueryBinder:
     def _relation(self, node: exp.Table, ctes: Mapping[str, Plan]) -> Plan:
         if node.args.get("db") is not None:
             raise self.source.error("unsupported", "schema names are not supported", node)
-        for part in ("sample", "pivots", "laterals", "version", "when", "only", "ordinality"):
-            if node.args.get(part):
-                raise self.source.error("unsupported", f"{part.upper()} in FROM is not supported", node)
+        refuse_other_parts(node, ("this", "alias", "joins"), self.source)
         name = fold(node.this)
         if name in ctes:
             return ctes[name]
@@ -258,6 +236,7 @@ class QueryBinder:
         return rename(plan, columns, self.source, alias) if columns else plan
 
     def _join(self, left: Plan, left_scope: Scope, node: exp.Join, ctes: Mapping[str, Plan]) -> tuple[Plan, Scope]:
+        refuse_other_parts(node, ("this", "on", "using", "kind", "side", "method"), self.source)
         kind = str(node.args.get("kind") or "").upper()
         side = str(node.args.get("side") or "").upper()
         method = str(node.args.get("method") or "").upper()
@@ -321,9 +300,3 @@ def check_output(schema: Schema, source: Source) -> None:
                 hint="give one of them an alias with AS",
             )
         seen.add(column.name.lower())
-
-
-def _first(value: object, default: exp.Expr) -> exp.Expr:
-    if isinstance(value, list) and value and isinstance(value[0], exp.Expr):
-        return value[0]
-    return value if isinstance(value, exp.Expr) else default

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from sqlglot import exp
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
+from tidemark.errors import TidemarkError
 from tidemark.sql.text import Source, fold, parse, split, tokenize
 
 
@@ -155,8 +156,9 @@ class _Cursor:
             raise self.source.error("syntax", "nothing more is expected here", self.tokens[self.position])
 
     def error(self, message: str) -> Exception:
-        last = self.tokens[min(self.position, len(self.tokens) - 1)]
-        return self.source.error("syntax", message, last)
+        if not self.tokens:
+            return TidemarkError("syntax", message, place=self.source.place(len(self.source.text)))
+        return self.source.error("syntax", message, self.tokens[min(self.position, len(self.tokens) - 1)])
 
 
 def _statement(source: Source, tokens: list[Token]) -> Statement:

@@ -7,7 +7,7 @@ from sqlglot import exp
 from tidemark.algebra.expressions import Literal
 from tidemark.algebra.types import INT, RESERVED, Field, Schema
 from tidemark.sql.catalog import Check, Table
-from tidemark.sql.expressions import ExpressionBinder
+from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
 from tidemark.sql.scope import Scope
 from tidemark.sql.statements import CreateTable
 from tidemark.sql.text import Source, fold
@@ -24,9 +24,7 @@ def bind_table(statement: CreateTable, source: Source) -> Table:
             tree,
             hint="create it, then INSERT … SELECT",
         )
-    for part in ("properties", "expression", "replace", "indexes", "begin", "clone"):
-        if tree.args.get(part):
-            raise source.error("unsupported", f"{part.upper()} of CREATE TABLE is not supported", tree)
+    refuse_other_parts(tree, ("this", "kind", "exists"), source)
     name_node = tree.this.this
     if name_node.args.get("db") is not None:
         raise source.error("unsupported", "schema names are not supported", name_node)

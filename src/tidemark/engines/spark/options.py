@@ -16,6 +16,7 @@ class Options:
     ``compact_every``: so many rows of the transactions table are one batch of its compaction.
     ``recent_bytes``: how much of the newest log is kept in memory for subscribers.
     ``broadcast_rows``: a given delta up to this size is sent to where the stored relations lie, never the reverse.
+    ``point_rows``: point reads of a larger stored relation are left to Spark, which may have more than one machine.
     ``state_rows``: a grouping over an inner state of up to so many rows runs in this process.
     ``in_process_rows``: plans over so few stored rows in all run in this process, whatever they do. With 0 these
     are the plans that have nothing to read.
@@ -33,6 +34,7 @@ class Options:
     compact_every: int = 64
     recent_bytes: int = 32 * 1024 * 1024
     broadcast_rows: int = 20_000
+    point_rows: int = 50_000_000
     state_rows: int = 1_000
     in_process_rows: int = 0
     sweep_after_seconds: int = 15 * 60

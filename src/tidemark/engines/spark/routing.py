@@ -99,8 +99,9 @@ def runs_in_process(plan: Plan, relations: Relations, options: Options) -> bool:
     if len(names) > 1:
         return False
     (relation,) = (relations[name] for name in names)
-    few = relation.internal and relation.rows <= options.state_rows
-    return few or not any(_is_bulk_step(part) for part in walk(plan))
+    if relation.internal and relation.rows <= options.state_rows:
+        return True
+    return relation.rows <= options.point_rows and not any(_is_bulk_step(part) for part in walk(plan))
 
 
 def reads_nothing(plan: Plan, relations: Relations, options: Options) -> bool:
@@ -127,11 +128,7 @@ def _scans(plan: Plan) -> bool:
         case Stored():
             return True
         case Touched(input=source, touched=touched):
-            return _scans(touched) or (_scans(source) and not _is_keyed(plan))
+            return _scans(touched) or (_scans(source) and not plan.keys)
         case Join(left=left, right=right):
             return _scans(left) and _scans(right)
     return any(_scans(child) for child in plan.inputs())
-
-
-def _is_keyed(plan: Touched) -> bool:
-    return bool(plan.keys)

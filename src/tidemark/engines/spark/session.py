@@ -63,6 +63,10 @@ def local_session() -> SparkSession:
 
     A session that we start lives until the process ends: starting one takes seconds, and since ``getOrCreate``
     hands it to anybody who asks, stopping it earlier could pull it from under somebody else's feet.
+
+    ``TIDEMARK_DRIVER_MEMORY`` and ``TIDEMARK_JAVA_OPTIONS`` in the environment size and tune its Java process. For
+    many short runs ``-XX:TieredStopAtLevel=1 -XX:+UseSerialGC`` halves the time to the first answer, at the price
+    of slower long ones.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
@@ -72,7 +76,9 @@ def local_session() -> SparkSession:
     builder = SparkSession.builder.master("local[*]").appName("tidemark")
     builder = builder.config("spark.driver.memory", os.environ.get("TIDEMARK_DRIVER_MEMORY", DRIVER_MEMORY))
     builder = builder.config("spark.sql.warehouse.dir", str(warehouse))
-    builder = builder.config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_quiet_logging()}")
+    tuning = os.environ.get("TIDEMARK_JAVA_OPTIONS", "")
+    java_options = f"-Dlog4j2.configurationFile={_quiet_logging()} {tuning}".strip()
+    builder = builder.config("spark.driver.extraJavaOptions", java_options)
     for key, value in _STARTUP.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()

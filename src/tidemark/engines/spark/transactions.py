@@ -160,7 +160,7 @@ class Transactions:
         self._table.create_checkpoint()
         self._table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
         self._table.cleanup_metadata()
-        self._uncompacted = len(self._table.file_uris()) // 2
+        self._uncompacted = 0
         return True
 
     def _read(self, columns: list[str], filters: list[tuple[str, str, int]] | None = None) -> pa.Table:

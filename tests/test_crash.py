@@ -1,0 +1,70 @@
+"""``kill -9`` in the middle of commits, again and again: nothing acknowledged is lost, nothing half done is seen."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidemark as tm
+from tests.support import check_invariant, rows
+
+WORKER = Path(__file__).parent / "crash_worker.py"
+
+
+def killed_after(target: str, first: int, seconds: float) -> int:
+    """Let a worker commit for a while, kill it, and give the last number that it acknowledged (or first − 1)."""
+    worker = subprocess.Popen(
+        [sys.executable, str(WORKER), target, str(first)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert worker.stdout is not None
+    assert worker.stdout.readline().strip() == "ready"
+    time.sleep(seconds)
+    worker.kill()
+    # Numbers printed before the kill were acknowledged; the pipe keeps them.
+    acknowledged = [int(line) for line in worker.stdout.read().split() if line.strip().isdigit()]
+    worker.wait()
+    return acknowledged[-1] if acknowledged else first - 1
+
+
+def check_after_crash(db: tm.Database, acknowledged: int) -> int:
+    """All that was acknowledged is there, whole; perhaps the one that was being committed is there too, whole."""
+    numbers = [n for (n,) in rows(db.query("SELECT n FROM done"))]
+    assert numbers == list(range(1, len(numbers) + 1)), "transactions are there without gaps"
+    assert acknowledged <= len(numbers) <= acknowledged + 1
+    parts = dict(rows(db.query("SELECT n, COUNT(*) AS parts FROM line GROUP BY n")))
+    last = len(numbers)
+    assert parts == {n: 2 if n <= last - 5 else 3 for n in numbers}, "each transaction is there in all its tables"
+    check_invariant(db)
+    return last
+
+
+def crash_again_and_again(target: str, reopen: Callable[[], tm.Database], times: int, longest: float) -> None:
+    generator = random.Random(20240229)
+    last = 0
+    progressed = 0
+    for _ in range(times):
+        acknowledged = killed_after(target, last + 1, generator.uniform(0.02, longest))
+        progressed += acknowledged - last
+        with reopen() as db:
+            last = check_after_crash(db, acknowledged)
+    assert progressed > times, "the workers hardly committed anything: the test proves nothing"
+
+
+def test_duckdb_survives_kill_9_in_the_middle_of_commits(tmp_path: Path) -> None:
+    target = f"duckdb:{tmp_path / 'data.duckdb'}"
+    crash_again_and_again(target, lambda: tm.connect(target), times=12, longest=0.5)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_spark_survives_kill_9_in_the_middle_of_commits(tmp_path: Path, spark: Any) -> None:
+    """The worker runs Spark of its own; what it left is opened with the session of the tests."""
+    lake = str(tmp_path / "lake")
+    crash_again_and_again(f"spark:{lake}", lambda: tm.connect(spark, lake=lake), times=4, longest=5.0)
