@@ -55,6 +55,7 @@ def tidemark(
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
     """Derived data that stays true while the data under it changes."""
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)
     logger = logging.getLogger("tidemark")
     if not logger.handlers:
         logger.addHandler(_Warnings())

@@ -14,19 +14,20 @@ from tidemark.network.propagate import given_deltas
 from tidemark.sql.catalog import Catalog
 
 
-def readable(
-    plan: Plan, catalog: Catalog, stored: frozenset[str], deltas: Mapping[str, pa.Table]
-) -> tuple[Plan, dict[str, pa.Table]]:
-    """The resolved plan and the deltas to give with it.
-
-    Views that are not stored yet (created in this transaction) are expanded to their definitions.
-    """
+def expanded(plan: Plan, catalog: Catalog, stored: frozenset[str]) -> Plan:
+    """The plan with the views that are not stored yet (created in this transaction) as their definitions."""
     fresh = {v.name: v.plan for v in catalog.materialized_views if v.name not in stored}
-    expanded = expand(plan, fresh) if fresh else plan
-    read = relations_of(expanded)
+    return expand(plan, fresh) if fresh else plan
+
+
+def readable(
+    plan: Plan, stored: frozenset[str], deltas: Mapping[str, pa.Table]
+) -> tuple[Plan, dict[str, pa.Table]]:
+    """The resolved plan, with what is pending laid over what is stored, and the deltas to give with it."""
+    read = relations_of(plan)
     changed = frozenset(name for name in read if name in deltas)
     unstored = frozenset(name for name in read if name not in stored)
-    resolved = distribute(resolve(expanded, Block(changed=changed, unstored=unstored)))
+    resolved = distribute(resolve(plan, Block(changed=changed, unstored=unstored)))
     return resolved, given_deltas({name: deltas[name] for name in changed})
 
 

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from tidemark.algebra.plans import Given, Plan, Project, Scan, Touched
-from tidemark.database.reading import readable
+from tidemark.algebra.plans import Given, Plan, Project, Scan, Touched, relations_of
+from tidemark.database.reading import expanded, readable
 from tidemark.database.rows import Rows, as_table
 from tidemark.database.store import Store, Work
 from tidemark.errors import TidemarkError
@@ -137,12 +137,17 @@ class Transaction:
 
     def fetch(self, plan: Plan) -> pa.Table:
         """The rows of a bound query at this point of the transaction."""
-        resolved, given = readable(plan, self.catalog, self._stored(), self._deltas_for_reading())
-        return self._store.engine.fetch(resolved, given)
+        return self._store.engine.fetch(*self._readable(plan))
 
     def _evaluate(self, plan: Plan) -> pa.Table:
-        resolved, given = readable(plan, self.catalog, self._stored(), self._deltas_for_reading())
-        return self._store.engine.evaluate(resolved, given)
+        return self._store.engine.evaluate(*self._readable(plan))
+
+    def _readable(self, plan: Plan) -> tuple[Plan, dict[str, pa.Table]]:
+        """The plan over what is stored and pending. Views are brought up to date only if the plan reads one."""
+        stored = self._store.stored_of(self.catalog)
+        plan = expanded(plan, self.catalog, stored)
+        derived = any(isinstance(self.catalog.get(name), View) for name in relations_of(plan))
+        return readable(plan, stored, self._derived_deltas() if derived else self.pending)
 
     def _query_text(self, sql: str) -> pa.Table:
         script = st.parse_script(Source(sql, self._dialect))
@@ -189,7 +194,7 @@ class Transaction:
         """The rows of the table that equal one of the wanted rows, with how often they are there."""
         keys = tuple(range(len(table.schema)))
         plan = Touched(Scan(table.name, table.schema), Given("wanted", table.schema), keys)
-        resolved, given = readable(plan, self.catalog, self._stored(), self.pending)
+        resolved, given = self._readable(plan)
         return self._store.engine.evaluate(resolved, {**given, "wanted": wanted})
 
     def _apply(self, table: str, delta: pa.Table) -> None:
@@ -257,11 +262,8 @@ class Transaction:
 
     # State
 
-    def _stored(self) -> frozenset[str]:
-        return self._store.stored_of(self.catalog)
-
-    def _deltas_for_reading(self) -> dict[str, pa.Table]:
-        """The deltas of tables and of views, derived at the first read after a change."""
+    def _derived_deltas(self) -> dict[str, pa.Table]:
+        """The deltas of tables and of views, derived at the first read of a view after a change."""
         if not self.pending:
             return {}
         if self._wave is None:

@@ -33,6 +33,8 @@ from tidemark.errors import TidemarkError
 _OVERFLOW: Final = "overflow: the result is out of range of its type"
 _DIVISION: Final = "division_by_zero: the divisor is zero"
 _DUCKDB_FAST_DIGITS: Final = 18
+_DUCKDB_DAYS: Final = "CAST({0} - {1} AS INTEGER)"
+_SPARK_DAYS: Final = "datediff({0}, {1})"
 
 
 def _sum_signature(left: Type, right: Type) -> Signature:
@@ -126,8 +128,8 @@ _ADD = Function(
     "a + b",
     with_days(_two_numbers(_sum_signature), takes(DATE, INT, gives=DATE), takes(INT, DATE, gives=DATE)),
     with_day_meaning(1, _checked(operator.add)),
-    day_template(DUCKDB_ERROR, "({0} + {1})", infix("+")),
-    day_template(SPARK_ERROR, "date_add({0}, {1})", infix("+")),
+    day_template(DUCKDB_ERROR, 1, "({0} + {1})", _DUCKDB_DAYS, infix("+")),
+    day_template(SPARK_ERROR, 1, "date_add({0}, {1})", _SPARK_DAYS, infix("+")),
     fails=_OVERFLOW,
     infix="+",
 )
@@ -137,8 +139,8 @@ _SUBTRACT = Function(
     "a - b",
     with_days(_two_numbers(_sum_signature), takes(DATE, DATE, gives=INT), takes(DATE, INT, gives=DATE)),
     with_day_meaning(-1, _checked(operator.sub)),
-    day_template(DUCKDB_ERROR, "({0} - {1})", infix("-"), "CAST({0} - {1} AS INTEGER)"),
-    day_template(SPARK_ERROR, "date_sub({0}, {1})", infix("-"), "datediff({0}, {1})"),
+    day_template(DUCKDB_ERROR, -1, "({0} - {1})", _DUCKDB_DAYS, infix("-")),
+    day_template(SPARK_ERROR, -1, "date_sub({0}, {1})", _SPARK_DAYS, infix("-")),
     fails=_OVERFLOW,
     infix="-",
 )

@@ -14,6 +14,8 @@ _SPARK_NAMES: Final = {Kind.VARCHAR: "STRING", Kind.TIMESTAMP: "TIMESTAMP_NTZ"}
 _EXACT_DOUBLE_DIGITS: Final = 15
 """With that many digits a decimal is one correctly rounded division of two doubles that are exact."""
 _BIGINT_LIMIT: Final = "9223372036854775808"
+_TEXT_OVERFLOW: Final = "overflow: text out of range for DOUBLE"
+"""Text beyond the range reads as infinity on all engines; the zero that is added makes a negative zero positive."""
 
 
 def duckdb_type(type: Type) -> str:
@@ -91,7 +93,9 @@ def _duckdb_parse(text: str, target: Type) -> str:
     value = f"CAST({trimmed} AS {duckdb_type(target)})"
     matches = f"regexp_full_match({trimmed}, '{ACCEPTED[target.kind]}')"
     if target.kind is Kind.DOUBLE:
-        value = _finite(value, "0e0", DUCKDB_ERROR, "isinf({})")
+        # A constant condition is evaluated even in a branch that is never taken, so it must not fail.
+        infinite = f"isinf(TRY_CAST({trimmed} AS DOUBLE))"
+        value = guard(DUCKDB_ERROR, infinite, _TEXT_OVERFLOW, f"({value} + 0e0)")
     return _parsed(text, f"NOT {matches}", value, target, DUCKDB_ERROR)
 
 
@@ -101,7 +105,7 @@ def _spark_parse(text: str, target: Type) -> str:
     # A negative look-ahead for any character ends the match: "$" would let a final line break pass.
     matches = f"{trimmed} RLIKE '^(?s)({ACCEPTED[target.kind]})(?!.)'"
     if target.kind is Kind.DOUBLE:
-        value = _finite(value, "0D", SPARK_ERROR, "abs({}) = CAST('Infinity' AS DOUBLE)")
+        value = guard(SPARK_ERROR, f"abs({value}) = DOUBLE('Infinity')", _TEXT_OVERFLOW, f"({value} + 0D)")
     elif target.is_integer:
         # By way of a decimal, so that too many digits are an overflow and not a malformed number.
         value = f"CAST(CAST({trimmed} AS DECIMAL(38,0)) AS {spark_type(target)})"
@@ -111,8 +115,3 @@ def _spark_parse(text: str, target: Type) -> str:
 def _parsed(text: str, malformed: str, value: str, target: Type, raising: str) -> str:
     failure = f"{raising}('invalid_value: not a {target.kind.value}: ' || {text})"
     return f"(CASE WHEN {malformed} THEN {failure} ELSE {value} END)"
-
-
-def _finite(value: str, zero: str, raising: str, infinite: str) -> str:
-    """The double with its negative zero made positive; text beyond the range reads as infinity on all engines."""
-    return guard(raising, infinite.format(value), "overflow: text out of range for DOUBLE", f"({value} + {zero})")

@@ -16,13 +16,15 @@ from tidemark.errors import TidemarkError
 
 _INVALID: Final = "invalid_value: there is no such day within the years 0001 to 9999"
 
+_OF_EITHER: Final = fixed(takes(DATE, gives=INT), takes(TIMESTAMP, gives=INT))
+
 
 def _extract(
     field: str,
     meaning: Callable[[Any], Value],
     duckdb: str,
     spark: str,
-    resolve: Resolver = fixed(takes(DATE, gives=INT), takes(TIMESTAMP, gives=INT)),
+    resolve: Resolver = _OF_EITHER,
 ) -> Function:
     """DuckDB counts in BIGINT, hence the cast."""
     return Function(

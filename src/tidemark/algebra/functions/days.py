@@ -13,6 +13,8 @@ from tidemark.algebra.types import DATE, INT, Type
 from tidemark.errors import TidemarkError
 
 _RANGE: Final = "the day is not within the years 0001 to 9999"
+_FIRST: Final = "DATE '0001-01-01'"
+_LAST: Final = "DATE '9999-12-31'"
 
 
 def with_days(numbers: Resolver, *dates: Signature) -> Resolver:
@@ -37,17 +39,23 @@ def with_day_meaning(sign: int, numbers: Meaning) -> Meaning:
     return meaning
 
 
-def day_template(raising: str, shifted: str, numbers: Template, difference: str = "") -> Template:
-    """Both engines know days before 0001 and after 9999, which are no values here."""
+def day_template(raising: str, sign: int, shifted: str, difference: str, numbers: Template) -> Template:
+    """Both engines know days before 0001 and after 9999, which are no values here.
+
+    Whether a day is one of them is told from how far away the first and the last are: to shift the date and then
+    look at it could itself fail, and DuckDB evaluates a constant condition even in a branch that is never taken.
+    """
 
     def template(arguments: tuple[str, ...], signature: Signature) -> str:
         if DATE not in signature.arguments:
             return numbers(arguments, signature)
         if signature.result == INT:
             return difference.format(*arguments)
-        day = shifted.format(*_date_first(arguments, signature.arguments))
-        outside = f"{day} NOT BETWEEN DATE '0001-01-01' AND DATE '9999-12-31'"
-        return guard(raising, outside, f"overflow: {_RANGE}", day)
+        date, days = _date_first(arguments, signature.arguments)
+        ends = (_FIRST, date), (_LAST, date)
+        least, most = (difference.format(*end[::sign]) for end in ends[::sign])
+        outside = f"{days} NOT BETWEEN {least} AND {most}"
+        return guard(raising, outside, f"overflow: {_RANGE}", shifted.format(date, days))
 
     return template
 

@@ -18,8 +18,8 @@ _MESSAGES: Final = (
     ),
     (
         "overflow",
-        r"overflow: |Out of Range Error|out of range|Could not (?:cast|convert)|Failed to cast|ARITHMETIC_OVERFLOW|CAST_OVERFLOW"
-        r"|NUMERIC_VALUE_OUT_OF_RANGE|NUMERIC_OUT_OF_SUPPORTED_RANGE",
+        r"overflow: |Out of Range Error|out of range|Could not (?:cast|convert)|Failed to cast"
+        r"|ARITHMETIC_OVERFLOW|CAST_OVERFLOW|NUMERIC_VALUE_OUT_OF_RANGE|NUMERIC_OUT_OF_SUPPORTED_RANGE",
     ),
 )
 _ANY: Final = re.compile("|".join(f"(?P<{code}>{wording})" for code, wording in _MESSAGES))

@@ -1,4 +1,4 @@
-r"""LIKE and ILIKE. The binder makes every pattern a literal whose backslashes stand only before ``%``, ``_`` or ``\``."""
+r"""LIKE and ILIKE. The binder makes each pattern a literal with backslashes only before ``%``, ``_`` and ``\``."""
 
 from __future__ import annotations
 
