@@ -15,7 +15,7 @@ help: ## Show this list
 	@echo "  PYTHON=...          is the Python that .venv is made with (now: $(PYTHON))"
 
 run: .venv/.ready ## Run the inventory example (ENGINE=spark or duckdb)
-	@JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && \
+	@if [ "$(ENGINE)" = spark ]; then JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME || exit 1; fi; \
 	  .venv/bin/tidemark run examples/inventory/inventory.sql --engine $(ENGINE)
 
 test: .venv/.ready ## Run the tests (ARGS="-m 'not spark'" leaves Spark out)

@@ -152,7 +152,11 @@ def recompute(db: tm.Database, view: str, repeats: int) -> float:
     """Evaluate and store the definition again; the median."""
     spent = []
     for _ in range(repeats):
-        spent.append(timed(lambda: db.execute(f"CREATE MATERIALIZED VIEW again WITH (strategy = 'complete') AS {tpch.VIEWS[view]}")))
+        spent.append(
+            timed(
+                lambda: db.execute(f"CREATE MATERIALIZED VIEW again WITH (strategy = 'complete') AS {tpch.VIEWS[view]}")
+            )
+        )
         db.execute("DROP MATERIALIZED VIEW again")
     return statistics.median(spent)
 

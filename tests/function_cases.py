@@ -7,7 +7,6 @@ a limit of ours), the reference page says what holds.
 from __future__ import annotations
 
 import datetime as dt
-import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -378,7 +377,13 @@ def text() -> Iterator[Case]:
         yield from calls(name, VARCHAR, INT, rows=[(*row[:-2], row[pick]) for row in pads])
         yield from calls(name, VARCHAR, INT, rows=[("a", LARGEST, INVALID), (None, LARGEST, None), ("a", None, None)])
         yield from calls(name, VARCHAR, INT, VARCHAR, rows=[(*row[:-2], row[pick]) for row in filled + unicode])
-        yield from calls(name, VARCHAR, INT, VARCHAR, rows=[("a", LARGEST, "b", INVALID), ("a", LARGEST, None, None)])
+        yield from calls(
+            name,
+            VARCHAR,
+            INT,
+            VARCHAR,
+            rows=[("a", LARGEST, "b", INVALID), ("a", LARGEST, "", "a"), ("a", LARGEST, None, None)],
+        )
 
 
 def patterns() -> Iterator[Case]:

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 import tidemark as tm
+from tidemark.algebra.functions import canonical
 from tidemark.sql.catalog import View
 
 Bag = Counter[tuple[Any, ...]]
@@ -16,8 +17,9 @@ Bag = Counter[tuple[Any, ...]]
 def rows(table: pa.Table | None) -> list[tuple[Any, ...]]:
     """The rows of a result, in a stable order."""
     assert table is not None
-    found = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
-    return sorted(found, key=lambda row: tuple((value is not None, str(type(value)), value) for value in row))
+    return sorted(
+        rows_in_order(table), key=lambda row: tuple((value is not None, str(type(value)), value) for value in row)
+    )
 
 
 def bag_of(table: pa.Table) -> Bag:
@@ -37,7 +39,9 @@ def weights_of(table: pa.Table) -> dict[tuple[Any, ...], int]:
 
 
 def rows_in_order(table: pa.Table) -> list[tuple[Any, ...]]:
-    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    """The rows as tuples; not-a-number is one value, so that it equals itself."""
+    columns = ([canonical(value) for value in column.to_pylist()] for column in table.columns)
+    return list(zip(*columns, strict=True))
 
 
 def changes_at(db: tm.Database, relation: str, version: int | None = None) -> dict[tuple[Any, ...], int]:

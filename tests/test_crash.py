@@ -51,7 +51,7 @@ def crash_again_and_again(target: str, reopen: Callable[[], tm.Database], times:
     generator = random.Random(20240229)
     last = 0
     for _ in range(times):
-        acknowledged = killed_after(target, last + 1, generator.randrange(4), generator.uniform(0, longest))
+        acknowledged = killed_after(target, last + 1, generator.randint(1, 6), generator.uniform(0, longest))
         with reopen() as db:
             last = check_after_crash(db, acknowledged)
     assert last >= times, "the workers hardly committed anything: the test proves nothing"
@@ -67,4 +67,4 @@ def test_duckdb_survives_kill_9_in_the_middle_of_commits(tmp_path: Path) -> None
 def test_spark_survives_kill_9_in_the_middle_of_commits(tmp_path: Path, spark: Any) -> None:
     """The worker runs Spark of its own; what it left is opened with the session of the tests."""
     lake = str(tmp_path / "lake")
-    crash_again_and_again(f"spark:{lake}", lambda: tm.connect(spark, lake=lake), times=4, longest=1.0)
+    crash_again_and_again(f"spark:{lake}", lambda: tm.connect(spark, lake=lake), times=3, longest=0.5)

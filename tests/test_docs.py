@@ -145,9 +145,7 @@ def run_python(page: Page, block: Block, module: ModuleType) -> str:
 
 def check_output(page: Page, block: Block, output: str) -> None:
     if block.line in page.prints:
-        assert tidy(output) == tidy(page.prints[block.line]), (
-            f"{page.name}:{block.line} does not print what it says"
-        )
+        assert tidy(output) == tidy(page.prints[block.line]), f"{page.name}:{block.line} does not print what it says"
 
 
 def tidy(text: str) -> list[str]:

@@ -98,7 +98,9 @@ def test_a_second_process_is_refused_while_the_first_is_open(tmp_path: Path) -> 
     target = f"duckdb:{tmp_path / 'data.duckdb'}"
     with tm.connect(target) as db:
         db.execute("CREATE TABLE t (a INT)")
-        program = f"import tidemark as tm\ntry:\n    tm.connect({target!r})\nexcept tm.TidemarkError as e:\n    print(e.code)"
+        program = (
+            f"import tidemark as tm\ntry:\n    tm.connect({target!r})\nexcept tm.TidemarkError as e:\n    print(e.code)"
+        )
         found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "in_use", found.stderr
 

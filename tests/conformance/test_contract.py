@@ -81,12 +81,21 @@ def test_a_subscription_waits_for_changes_from_another_thread(db: tm.Database) -
 
 
 def test_result_types(db: tm.Database) -> None:
-    db.execute("CREATE TABLE t (s SMALLINT, i INT, b BIGINT, d DECIMAL(12,2), x DOUBLE PRECISION, c VARCHAR(5), f BOOLEAN, day DATE, at TIMESTAMP)")
+    db.execute(
+        "CREATE TABLE t (s SMALLINT, i INT, b BIGINT, d DECIMAL(12,2), x DOUBLE PRECISION, c VARCHAR(5), f BOOLEAN, day DATE, at TIMESTAMP)"
+    )
     row = (1, 2, 3, Decimal("4.50"), 5.25, "six", True, dt.date(2024, 2, 29), dt.datetime(2024, 2, 29, 1, 2, 3, 456789))
     db.insert("t", [row, (None,) * 9])
     assert rows(db.query("SELECT * FROM t"))[1] == row
     assert db.query("SELECT * FROM t").schema.types == [
-        pa.int16(), pa.int32(), pa.int64(), pa.decimal128(12, 2), pa.float64(), pa.string(), pa.bool_(), pa.date32(),
+        pa.int16(),
+        pa.int32(),
+        pa.int64(),
+        pa.decimal128(12, 2),
+        pa.float64(),
+        pa.string(),
+        pa.bool_(),
+        pa.date32(),
         pa.timestamp("us"),
     ]
     sums = db.query("SELECT SUM(s), SUM(i), SUM(b), SUM(d), COUNT(*), COUNT(c) FROM t")
@@ -125,7 +134,9 @@ def test_an_error_inside_a_view_refuses_the_transaction(db: tm.Database) -> None
     assert caught.value.code == "division_by_zero"
     assert rows(db.query("SELECT * FROM t")) == [(6, 3)]
     with pytest.raises(tm.TidemarkError, match="division_by_zero"):
-        db.execute("CREATE TABLE z (a INT); INSERT INTO z VALUES (0); CREATE MATERIALIZED VIEW y AS SELECT 1 / a AS q FROM z")
+        db.execute(
+            "CREATE TABLE z (a INT); INSERT INTO z VALUES (0); CREATE MATERIALIZED VIEW y AS SELECT 1 / a AS q FROM z"
+        )
     assert db.query("SELECT * FROM z").num_rows == 1
     with pytest.raises(tm.TidemarkError, match="unknown_relation"):
         db.query("SELECT * FROM y")
@@ -188,7 +199,9 @@ def test_queries_order_limit_and_repeat_equal_rows(db: tm.Database) -> None:
 
 def test_names_that_need_quotes(db: tm.Database) -> None:
     db.execute('CREATE TABLE "My Table" ("a b" INT, "select" VARCHAR)')
-    db.execute('CREATE MATERIALIZED VIEW "v/1" AS SELECT "a b" AS "Sum ""x""", "select" FROM "My Table" WHERE "a b" > 0')
+    db.execute(
+        'CREATE MATERIALIZED VIEW "v/1" AS SELECT "a b" AS "Sum ""x""", "select" FROM "My Table" WHERE "a b" > 0'
+    )
     db.execute("""INSERT INTO "My Table" VALUES (1, 'it''s \\ ok'), (0, NULL)""")
     assert changes_at(db, "v/1") == {(1, "it's \\ ok"): 1}
     db.execute('DELETE FROM "My Table" WHERE "a b" = 1')

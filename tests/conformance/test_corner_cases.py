@@ -174,7 +174,9 @@ def test_a_union_all_adds_and_a_union_keeps_one(db: tm.Database) -> None:
 
 
 def test_three_tables_change_at_once(db: tm.Database) -> None:
-    db.execute("CREATE TABLE c (k INT, n VARCHAR); CREATE TABLE o (k INT, c INT); CREATE TABLE l (o INT, v DECIMAL(9,2))")
+    db.execute(
+        "CREATE TABLE c (k INT, n VARCHAR); CREATE TABLE o (k INT, c INT); CREATE TABLE l (o INT, v DECIMAL(9,2))"
+    )
     db.execute(
         "CREATE MATERIALIZED VIEW v AS SELECT n, SUM(v) AS s, COUNT(*) AS m FROM c, o, l "
         "WHERE o.c = c.k AND l.o = o.k GROUP BY n"

@@ -51,7 +51,9 @@ def test_each_partial_differential_of_p_gives_its_part() -> None:
     given = {delta_name("q"): bag([(1, 2)]), delta_name("r"): bag([(1, 4)])}
     given |= {delta_name(n, State.INSERTED): given[delta_name(n)] for n in ("q", "r")}
     given |= {delta_name(n, State.DELETED): {} for n in ("q", "r")}
-    parts = {(p.influent, p.state): evaluate(resolve(p.plan, span), stored, given) for p in partial_differentials(p_plan())}
+    parts = {
+        (p.influent, p.state): evaluate(resolve(p.plan, span), stored, given) for p in partial_differentials(p_plan())
+    }
     assert parts == {
         ("q", State.INSERTED): {(1, 3): 1},
         ("q", State.DELETED): {},
@@ -114,7 +116,9 @@ def test_the_inventory_thresholds_and_what_falls_below_them(db: tm.Database) -> 
     assert changes_at(db, "monitor_items") == {}
     db.execute("UPDATE item SET quantity = 139 WHERE id = 1")
     assert changes_at(db, "monitor_items") == {(1, 4861): 1}
-    db.execute("BEGIN; UPDATE item SET min_stock = 150 WHERE id = 2; UPDATE item SET min_stock = 200 WHERE id = 2; COMMIT")
+    db.execute(
+        "BEGIN; UPDATE item SET min_stock = 150 WHERE id = 2; UPDATE item SET min_stock = 200 WHERE id = 2; COMMIT"
+    )
     assert changes_at(db, "monitor_items") == {}
     db.execute("UPDATE supplies SET delivery_time = 4 WHERE item = 2")
     assert changes_at(db, "monitor_items") == {(2, 7210): 1}

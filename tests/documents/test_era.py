@@ -85,7 +85,9 @@ def test_example_2_incr_project_with_duplicates(db: tm.Database) -> None:
 
 def test_example_3_incr_join_of_a_product(db: tm.Database) -> None:
     """13 deletions and 10 insertions."""
-    with_r1_and_r2(db, "CREATE MATERIALIZED VIEW v AS SELECT r1.tid, r2.tid AS tid2, r1.value, r2.value AS value2 FROM r1, r2")
+    with_r1_and_r2(
+        db, "CREATE MATERIALIZED VIEW v AS SELECT r1.tid, r2.tid AS tid2, r1.value, r2.value AS value2 FROM r1, r2"
+    )
     found = changes_at(db, "v")
     gone = {(a, b) for (a, b, _, _), weight in found.items() if weight < 0}
     come = {(a, b): (x, y) for (a, b, x, y), weight in found.items() if weight > 0}
@@ -131,9 +133,7 @@ def test_hipac_s_incr_join_is_wrong_when_both_sides_change() -> None:
 
     right = value(differentiate(join, span.changed))
     new_r1, new_r2 = compose(bag(R1), delta(I1, D1)), compose(bag(R2), delta(I2, D2))
-    first_principle = changes(
-        {a + b: 1 for a in bag(R1) for b in bag(R2)}, {a + b: 1 for a in new_r1 for b in new_r2}
-    )
+    first_principle = changes({a + b: 1 for a in bag(R1) for b in bag(R2)}, {a + b: 1 for a in new_r1 for b in new_r2})
     assert right == first_principle
 
     deltas = (Scan("r1", SCHEMA, State.DELTA), Scan("r2", SCHEMA, State.DELTA))

@@ -230,7 +230,30 @@ def test_definitions_that_are_refused(sql: str, code: str) -> None:
     assert caught.value.code == code, str(caught.value)
 
 
-@pytest.mark.parametrize("sql", ["FOO BAR", "VACUUM", "COPY t TO 'x'", "ATTACH 'x'", "PRAGMA x", "SET a = 1", "CREATE INDEX i ON t (a)", "CALL x()", "ALTER TABLE t ADD COLUMN z INT", "TRUNCATE t", "LOAD x", "INSTALL x", "CREATE FUNCTION f() RETURNS INT AS 'x'", "USE x", "GRANT ALL ON t TO x", "DROP SCHEMA x", "SHOW RULES", "EXPLAIN SELECT 1", "AUDIT"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "FOO BAR",
+        "VACUUM",
+        "COPY t TO 'x'",
+        "ATTACH 'x'",
+        "PRAGMA x",
+        "SET a = 1",
+        "CREATE INDEX i ON t (a)",
+        "CALL x()",
+        "ALTER TABLE t ADD COLUMN z INT",
+        "TRUNCATE t",
+        "LOAD x",
+        "INSTALL x",
+        "CREATE FUNCTION f() RETURNS INT AS 'x'",
+        "USE x",
+        "GRANT ALL ON t TO x",
+        "DROP SCHEMA x",
+        "SHOW RULES",
+        "EXPLAIN SELECT 1",
+        "AUDIT",
+    ],
+)
 def test_other_statements_are_refused(sql: str) -> None:
     with pytest.raises(TidemarkError) as caught:
         parse_script(Source(sql))
@@ -298,5 +321,5 @@ def test_a_script_splits_on_semicolons_outside_quotes_and_comments() -> None:
 
 
 def test_another_dialect_can_be_read() -> None:
-    view = define("CREATE MATERIALIZED VIEW x AS SELECT `a` FROM t WHERE c = \"q\"", "spark", CATALOG)
+    view = define('CREATE MATERIALIZED VIEW x AS SELECT `a` FROM t WHERE c = "q"', "spark", CATALOG)
     assert "Filter (c = 'q')" in show_plan(view.plan)  # type: ignore[union-attr]

@@ -71,33 +71,36 @@ RUN_HELP = (
 )
 
 
+Script = Annotated[
+    Path,
+    typer.Argument(
+        metavar="SCRIPT.sql", help="The script, in UTF-8; - reads it from the standard input.", show_default=False
+    ),
+]
+ChosenEngine = Annotated[
+    Engine | None, typer.Option("--engine", help="Run on a fresh database of this engine.", show_default="spark")
+]
+ChosenTarget = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        metavar="TARGET",
+        help="Run on this database instead: duckdb:path/to/file.duckdb or spark:path/to/lake. "
+        "It is created if it does not exist.",
+        show_default=False,
+    ),
+]
+ScriptDialect = Annotated[
+    str, typer.Option("--dialect", help="The SQL dialect of the script, by sqlglot's name for it.")
+]
+
+
 @app.command("run", help=RUN_HELP)
 def run_command(
-    script: Annotated[
-        Path,
-        typer.Argument(
-            metavar="SCRIPT.sql",
-            help="The script, in UTF-8; - reads it from the standard input.",
-            show_default=False,
-        ),
-    ],
-    engine: Annotated[
-        Engine | None,
-        typer.Option("--engine", help="Run on a fresh database of this engine.", show_default="spark"),
-    ] = None,
-    database: Annotated[
-        str | None,
-        typer.Option(
-            "--database",
-            metavar="TARGET",
-            help="Run on this database instead: duckdb:path/to/file.duckdb or spark:path/to/lake. "
-            "It is created if it does not exist.",
-            show_default=False,
-        ),
-    ] = None,
-    dialect: Annotated[
-        str, typer.Option("--dialect", help="The SQL dialect of the script, by sqlglot's name for it.")
-    ] = "postgres",
+    script: Script,
+    engine: ChosenEngine = None,
+    database: ChosenTarget = None,
+    dialect: ScriptDialect = "postgres",
     rows: Rows = 20,
 ) -> None:
     """``tidemark run``."""

@@ -76,10 +76,15 @@ class ScriptRun:
 
     def _execute(self, piece: Piece) -> pa.Table | None:
         try:
-            with self._status.showing(piece.summary):
+            with self._status.showing(self._label(piece)):
                 return self._database.execute(piece.text)
         except TidemarkError as error:
             raise piece.located(error) from error
+
+    def _label(self, piece: Piece) -> str:
+        """What goes on: most of a transaction's work is done by its COMMIT, which by itself says little."""
+        title = self._block.first.comment if self._block is not None else ""
+        return f"{piece.summary}: {title}" if isinstance(piece.statement, st.Commit) and title else piece.summary
 
     def _end(self, piece: Piece, before: int) -> None:
         block, self._block = self._block, None
@@ -88,14 +93,14 @@ class ScriptRun:
         if isinstance(piece.statement, st.Commit):
             self._committed(block, before)
         else:
-            self._display.note(f"rolled back: {block.first.comment or _summaries(block)}")
+            self._note("rolled back", block)
 
     # What is shown
 
     def _committed(self, block: _Block, before: int) -> None:
         version = self._database.version
         if version == before:
-            self._display.note(f"nothing to commit: {_summaries(block)}")
+            self._note("nothing to commit", block)
         elif any(isinstance(piece.statement, _CHANGES) for piece in block.pieces):
             self._display.transaction(self._report(block, version))
         else:
@@ -114,8 +119,7 @@ class ScriptRun:
         alone = not comment and len(statements) == 1
         return Committed(
             version,
-            statements[0] if alone else comment or "transaction",
-            bool(comment),
+            self._display.shortened(statements[0], indent=16) if alone else comment or "transaction",
             () if alone else statements,
             tuple(self._view_change(name, version, steps[name]) for name in changed),
             tuple(name for name in views if name not in changed and name not in created),
@@ -135,8 +139,12 @@ class ScriptRun:
         rows = rows_by_view(self._database).get(piece.statement.name)
         return f"{counted(rows or 0, 'row')}, {duration(seconds * 1000)}"
 
+    def _note(self, what: str, block: _Block) -> None:
+        done = "; ".join(piece.summary for piece in block.pieces) or block.first.summary
+        self._display.note(self._display.shortened(f"{what}: {block.first.comment or done}"))
+
     def _answer(self, piece: Piece, result: pa.Table | None, seconds: float) -> None:
-        title = piece.comment or piece.summary
+        title = piece.comment or self._display.shortened(piece.summary)
         match piece.statement:
             case _ if result is None:
                 return
@@ -169,10 +177,6 @@ def rows_by_view(database: Database) -> dict[str, int | None]:
     """The views with their numbers of rows; None for those that are not materialized."""
     shown = database.execute("SHOW VIEWS")
     return {} if shown is None else {view["name"]: view["rows"] for view in shown.to_pylist()}
-
-
-def _summaries(block: _Block) -> str:
-    return "; ".join(piece.summary for piece in block.pieces) or block.first.summary
 
 
 def _heading(piece: Piece) -> str:

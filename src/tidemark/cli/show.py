@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -42,7 +44,6 @@ class Committed:
 
     version: int
     title: str
-    is_titled: bool
     statements: tuple[str, ...]
     changes: tuple[ViewChange, ...]
     unchanged: tuple[str, ...]
@@ -75,10 +76,9 @@ class Display:
         """The heading of a transaction, its statements, and what entered and left each view."""
         self._gap(block=True)
         version = f"v{done.version}"
-        title = done.title if done.is_titled else self._shortened(done.title, len(version) + 12)
-        self._heading(version, title, duration(done.seconds * 1000))
+        self._heading(version, done.title, duration(done.seconds * 1000))
         for statement in done.statements[:STATEMENTS_SHOWN]:
-            self._indented(Text(self._shortened(statement, len(version) + 2), "dim"), by=len(version) + 2)
+            self._indented(Text(self.shortened(statement, len(version) + 2), "dim"), by=len(version) + 2)
         if len(done.statements) > STATEMENTS_SHOWN:
             more = counted(len(done.statements) - STATEMENTS_SHOWN, "more statement")
             self._indented(Text(f"{self._more} {more}", "dim"), by=len(version) + 2)
@@ -123,14 +123,20 @@ class Display:
 
     def error(self, error: TidemarkError, name: str | None = None) -> None:
         """An error as people read it: what, where, and what to do."""
-        self._line(Text.assemble(("error", "bold red"), (f" [{error.code}] ", "dim"), error.message))
+        self._line(Text.assemble(("error", "bold red"), (f" [{error.code}] ", "dim"), _lines(error.message)))
         if error.place is not None:
             where, *lines = error.place.pointer().splitlines()
             self._line(Text(f"  {name}, {where}" if name else f"  {where}", "dim"))
             for line, style in zip(lines, ("", "bold red"), strict=True):
-                self.console.print(Text(f"  {line}", style), soft_wrap=True)
+                self.console.print(Text(f"  {_lines(line)}", style), soft_wrap=True)
         if error.hint is not None:
-            self._line(Text.assemble(("hint: ", "bold"), error.hint))
+            self._line(Text.assemble(("hint: ", "bold"), _lines(error.hint)))
+
+    def shortened(self, statement: str, indent: int = 0) -> str:
+        """A statement that fits on a line; the script itself has all of it."""
+        most = min(self.console.width - indent, MOST_LETTERS)
+        text = printable(statement)
+        return text if cell_len(text) <= most else set_cell_size(text, most - len(self._more)) + self._more
 
     # Parts
 
@@ -147,12 +153,6 @@ class Display:
         grid.add_column(no_wrap=True, style="dim")
         grid.add_row(version, Text(printable(title)), time)
         self.console.print(_Trimmed(grid))
-
-    def _shortened(self, statement: str, indent: int) -> str:
-        """A statement that fits on its line; the script itself has all of it."""
-        most = min(self.console.width - indent, MOST_LETTERS)
-        text = printable(statement)
-        return text if cell_len(text) <= most else set_cell_size(text, most - len(self._more)) + self._more
 
     def _title(self, title: str) -> None:
         self._line(Text(printable(title), "bold"))
@@ -213,12 +213,13 @@ class _Trimmed:
 
 def console_for(*, stderr: bool = False) -> Console:
     """A console on a standard stream: as wide as the terminal, or with whole rows if it is none."""
+    stream = sys.stderr if stderr else sys.stdout
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")  # what the stream's encoding lacks
     console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
-    return (
-        console
-        if console.is_terminal
-        else Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=PIPE_WIDTH)
-    )
+    if not console.is_terminal:
+        console.width = PIPE_WIDTH
+    return console
 
 
 def sorted_rows(weighted: pa.Table) -> tuple[pa.Table, list[int]]:
@@ -268,6 +269,11 @@ def printable(text: str) -> str:
     'two\\\\nlines, \\\\x1b[31mred'
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _lines(text: str) -> str:
+    """The same for a text of several lines; a tab becomes one blank, so that what stands below it stays in place."""
+    return "\n".join(printable(line.replace("\t", " ")) for line in text.split("\n"))
 
 
 def counted(number: int, noun: str) -> str:

@@ -47,7 +47,8 @@ class Database:
         dialect_named(dialect)
         self._store = Store(engine, clock)
         self._dialect = dialect
-        self._transaction: Transaction | None = None
+        self._open: Transaction | None = None
+        self._session: Transaction | None = None
 
     # Statements
 
@@ -67,45 +68,51 @@ class Database:
         """The rows of a query at the current version (with the changes of a transaction that BEGIN opened)."""
         with self._store.lock:
             self._store.must_be_open()
-            if self._transaction is not None:
-                return self._transaction.query(sql)
-            return self._begin(lambda: None).query(sql)
+            return (self._session or self._begin()).query(sql)
 
     def transaction(self) -> Transaction:
-        """A transaction, to be used in a ``with`` block: it commits at the end, or rolls back on an exception."""
+        """A transaction, to be used in a ``with`` block: it commits at the end, or rolls back on an exception.
+
+        What it did is seen through it alone until it commits. One transaction at a time can be open.
+        """
         with self._store.lock:
             self._store.must_be_open()
-            if self._transaction is not None:
-                raise TidemarkError("transaction", "a transaction is open already", hint="end it first")
-            self._transaction = self._begin(self._forget)
-            return self._transaction
+            self._must_be_free()
+            self._open = self._begin()
+            return self._open
+
+    def _begin(self) -> Transaction:
+        return Transaction(self._store, self._dialect, self._forget)
+
+    def _forget(self, ended: Transaction) -> None:
+        self._open = None if self._open is ended else self._open
+        self._session = None if self._session is ended else self._session
+
+    def _must_be_free(self) -> None:
+        if self._open is not None or self._session is not None:
+            raise TidemarkError("transaction", "a transaction is open already", hint="commit it or roll it back first")
 
     def _parsed(self, sql: str) -> list[tuple[st.Statement, Source]]:
         try:
             return st.parse_script(Source(sql, self._dialect))
         except TidemarkError as error:
-            if self._transaction is not None and self._transaction.failure is None:
-                self._transaction.failure = error
+            if self._session is not None:
+                self._session.doom(error)
             raise
-
-    def _begin(self, ended: Callable[[], None]) -> Transaction:
-        return Transaction(self._store, self._dialect, ended)
-
-    def _forget(self) -> None:
-        self._transaction = None
 
     def _run(self, statement: st.Statement, source: Source) -> pa.Table | None:
         match statement:
             case st.Begin():
-                self.transaction()
+                self._must_be_free()
+                self._session = self._begin()
                 return None
             case st.Commit() | st.Rollback():
-                if self._transaction is None:
+                if self._session is None:
                     raise TidemarkError("transaction", "no transaction is open", hint="BEGIN opens one")
                 if isinstance(statement, st.Commit):
-                    self._transaction.commit()
+                    self._session.commit()
                 else:
-                    self._transaction.rollback()
+                    self._session.rollback()
                 return None
             case st.Explain(name=name):
                 return pa.table({"explain": self.explain(name).splitlines()})
@@ -113,9 +120,11 @@ class Database:
                 return self.audit(name)
             case st.Show(what=what):
                 return self._show(what)
-        if self._transaction is not None:
-            return self._transaction.guarded_run(statement, source)
-        with self._begin(lambda: None) as transaction:
+        if self._session is not None:
+            return self._session.guarded_run(statement, source)
+        if not isinstance(statement, st.Query):
+            self._must_be_free()
+        with self._begin() as transaction:
             return transaction.guarded_run(statement, source)
 
     def _show(self, what: str) -> pa.Table:
@@ -244,14 +253,20 @@ class Database:
     # Convenience and end
 
     def insert(self, table: str, rows: Rows) -> None:
-        """Add rows in a transaction of their own."""
-        with self.transaction() as transaction:
-            transaction.insert(table, rows)
+        """Add rows, in a transaction of their own unless BEGIN opened one."""
+        self._change(lambda transaction: transaction.insert(table, rows))
 
     def delete(self, table: str, rows: Rows) -> None:
-        """Remove whole rows in a transaction of their own."""
-        with self.transaction() as transaction:
-            transaction.delete(table, rows)
+        """Remove whole rows, in a transaction of their own unless BEGIN opened one."""
+        self._change(lambda transaction: transaction.delete(table, rows))
+
+    def _change(self, action: Callable[[Transaction], None]) -> None:
+        with self._store.lock:
+            if self._session is not None:
+                action(self._session)
+                return
+            with self.transaction() as transaction:
+                action(transaction)
 
     @property
     def engine(self) -> str:
@@ -261,8 +276,9 @@ class Database:
     def close(self) -> None:
         """Give up an open transaction and release everything."""
         with self._store.lock:
-            if self._transaction is not None and self._transaction.is_open:
-                self._transaction.rollback()
+            for transaction in (self._open, self._session):
+                if transaction is not None:
+                    transaction.rollback()
             self._store.close()
 
     def __enter__(self) -> Database:

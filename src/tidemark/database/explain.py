@@ -22,7 +22,14 @@ def explain(view: View, network: Network) -> str:
     for node in network.serving(view.name):
         lines += ["", *_node(node)]
     lines += ["", "strategy", *_indented(_strategy(view))]
-    return "\n".join(lines)
+    return _labelled("\n".join(lines), network)
+
+
+def _labelled(text: str, network: Network) -> str:
+    """The text with the nodes' names for people."""
+    for node in network.nodes.values():
+        text = text.replace(node.name, node.label)
+    return text
 
 
 def _node(node: Node) -> list[str]:

@@ -20,9 +20,7 @@ def expanded(plan: Plan, catalog: Catalog, stored: frozenset[str]) -> Plan:
     return expand(plan, fresh) if fresh else plan
 
 
-def readable(
-    plan: Plan, stored: frozenset[str], deltas: Mapping[str, pa.Table]
-) -> tuple[Plan, dict[str, pa.Table]]:
+def readable(plan: Plan, stored: frozenset[str], deltas: Mapping[str, pa.Table]) -> tuple[Plan, dict[str, pa.Table]]:
     """The resolved plan, with what is pending laid over what is stored, and the deltas to give with it."""
     read = relations_of(plan)
     changed = frozenset(name for name in read if name in deltas)

@@ -52,6 +52,21 @@ class Store:
         self.network = network_of(self.catalog)
         self.refreshes = RefreshCache()
         self.is_closed = False
+        self._check_nodes()
+
+    def _check_nodes(self) -> None:
+        """Refuse a database whose stored nodes are not those that this version derives from its definitions."""
+        for node in self.network.nodes.values():
+            try:
+                if node.is_stored:
+                    self.engine.rows(node.name)
+            except KeyError as error:
+                raise TidemarkError(
+                    "format",
+                    f"the stored form of the view {' and '.join(map(repr, node.views))} is not the one that this "
+                    "version of Tidemark uses",
+                    hint="open the database with the version that wrote it",
+                ) from error
 
     def stored_of(self, catalog: Catalog) -> frozenset[str]:
         """The relations of a transaction's catalog that the engine holds, as they are."""
@@ -84,7 +99,11 @@ class Store:
             wave = self.propagate(work.catalog, work.pending)
             network = self.network if work.catalog is self.catalog else network_of(work.catalog)
             version = self.version + 1
-            self.engine.commit(self._commit_of(work, wave, network, version))
+            commit = self._commit_of(work, wave, network, version)
+            try:
+                self.engine.commit(commit)
+            except TidemarkError as error:
+                raise _naming_creations(error, commit) from error
             self._install(work.catalog, network, version)
 
     def _commit_of(self, work: Work, wave: Wave, network: Network, version: int) -> Commit:
@@ -111,40 +130,39 @@ class Store:
         """New tables, then new nodes from the lowest level up, each filled from what is below it."""
         if work.catalog is self.catalog:
             return ()
-        stored = self.stored_of(work.catalog)
+        stored, kept = self.stored_of(work.catalog), self._kept_nodes(work.catalog, network)
         tables = [r for r in work.catalog.relations.values() if isinstance(r, Table) and r.name not in stored]
         created = [Creation(table.name, table.schema) for table in tables]
         block = Block(changed=frozenset(wave.deltas), unstored=frozenset(table.name for table in tables))
         for node in network.nodes.values():
-            if node.is_stored and not self._is_kept(node.name, work.catalog, network):
+            if node.is_stored and node.name not in kept:
                 is_state = node.kind is NodeKind.STATE
                 plan = definition(node, block)
                 created.append(Creation(node.name, node.schema, plan, logged=not is_state, internal=is_state))
         return tuple(created)
 
-    def _is_kept(self, name: str, catalog: Catalog, network: Network) -> bool:
-        """Whether a node of the new network is stored already: the same view, or a state of the same name."""
-        if name not in self.network.nodes:
-            return False
-        if network.nodes[name].kind is NodeKind.STATE:
-            return all(influent not in self._changed_names(catalog) for influent in network.nodes[name].influents)
-        return name in self.stored_of(catalog)
+    def _kept_nodes(self, catalog: Catalog, network: Network) -> frozenset[str]:
+        """The nodes of the new network that are stored already and still mean the same.
 
-    def _changed_names(self, catalog: Catalog) -> frozenset[str]:
-        """Names that mean something else than before, or nothing any more."""
+        A view is kept if its definition is; a state of the same name is kept unless something below it is not.
+        """
         stored = self.stored_of(catalog)
-        return frozenset(name for name in (*self.catalog.relations, *catalog.relations) if name not in stored)
+        changed = {name for name in (*self.catalog.relations, *catalog.relations) if name not in stored}
+        kept: set[str] = set()
+        for node in network.nodes.values():
+            if node.name not in self.network.nodes or node.name in changed or node.influents & changed:
+                changed.add(node.name)
+            else:
+                kept.add(node.name)
+        return frozenset(kept)
 
     def _dropped(self, catalog: Catalog, network: Network) -> list[str]:
         if catalog is self.catalog:
             return []
         stored = self.stored_of(catalog)
         dropped = [table.name for table in self.catalog.tables if table.name not in stored]
-        for name, node in self.network.nodes.items():
-            kept = name in network.nodes and self._is_kept(name, catalog, network)
-            if node.is_stored and not kept:
-                dropped.append(name)
-        return dropped
+        kept = self._kept_nodes(catalog, network)
+        return dropped + [name for name, node in self.network.nodes.items() if node.is_stored and name not in kept]
 
     def _install(self, catalog: Catalog, network: Network, version: int) -> None:
         if catalog is not self.catalog:
@@ -166,3 +184,15 @@ class Store:
             self.is_closed = True
             self.committed.notify_all()
             self.engine.close()
+
+
+def _naming_creations(error: TidemarkError, commit: Commit) -> TidemarkError:
+    """An error while new views are filled, with their names."""
+    names = [
+        repr(creation.relation) for creation in commit.created if creation.plan is not None and not creation.internal
+    ]
+    if not names:
+        return error
+    return TidemarkError(
+        error.code, f"the view {' or '.join(names)} cannot be filled: {error.message}", hint=error.hint
+    )

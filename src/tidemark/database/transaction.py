@@ -41,7 +41,7 @@ class Transaction:
     Use it as a context manager through ``Database.transaction``.
     """
 
-    def __init__(self, store: Store, dialect: str, ended: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, store: Store, dialect: str, ended: Callable[[Transaction], None]) -> None:
         self._store = store
         self._ended = ended
         self._dialect = dialect
@@ -282,9 +282,15 @@ class Transaction:
         with self._store.lock:
             try:
                 return action()
-            except TidemarkError as error:
-                self.failure = error
+            except BaseException as error:
+                self.doom(error)
                 raise
+
+    def doom(self, error: BaseException) -> None:
+        """Remember the first failure: nothing but rollback is possible after it."""
+        if self.failure is None:
+            known = isinstance(error, TidemarkError)
+            self.failure = error if known else TidemarkError("internal", f"{type(error).__name__}: {error}")  # type: ignore[assignment]
 
     def _must_be_open(self) -> None:
         if not self.is_open:
@@ -294,4 +300,4 @@ class Transaction:
         self.is_open = False
         self.pending = {}
         self._wave = None
-        self._ended()
+        self._ended(self)

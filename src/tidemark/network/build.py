@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from tidemark.algebra.expressions import Column, substitute
 from tidemark.algebra.fingerprint import fingerprint
-from tidemark.algebra.plans import Aggregate, Distinct, Join, Plan, Scan, relations_of, walk
+from tidemark.algebra.plans import Aggregate, Distinct, Join, Plan, Project, Scan, relations_of, walk
 from tidemark.calculus.distinct import as_aggregate
 from tidemark.calculus.group import state_of, visible
 from tidemark.network.nodes import Node, NodeKind
@@ -87,7 +88,7 @@ def _cut(
 ) -> Plan:
     """The plan with each grouping replaced by a projection of the state that keeps its counts."""
     inputs = tuple(_cut(child, view, plans, kinds, users) for child in plan.inputs())
-    rebuilt = plan.with_inputs(inputs) if inputs else plan
+    rebuilt = _merged(plan.with_inputs(inputs)) if inputs else plan
     if not isinstance(rebuilt, Distinct | Aggregate):
         return rebuilt
     grouping = as_aggregate(rebuilt) if isinstance(rebuilt, Distinct) else rebuilt
@@ -102,6 +103,16 @@ def _cut(
         width = len(rebuilt.schema)
         return type(shown)(shown.input, rebuilt.schema.names, shown.expressions[:width])
     return shown
+
+
+def _merged(plan: Plan) -> Plan:
+    """A projection of a projection of columns as one projection."""
+    if not isinstance(plan, Project) or not isinstance(plan.input, Project):
+        return plan
+    inner = plan.input
+    if not all(isinstance(expression, Column) for expression in inner.expressions):
+        return plan
+    return Project(inner.input, plan.names, tuple(substitute(e, inner.expressions) for e in plan.expressions))
 
 
 def _shared_subplans(plans: Mapping[str, Plan]) -> dict[Plan, str]:

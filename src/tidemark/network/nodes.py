@@ -45,6 +45,14 @@ class Node:
         return self.plan.schema
 
     @property
+    def label(self) -> str:
+        """The node's name for people: a view's own name, or what it is for which view, and the start of its digest."""
+        if self.kind is NodeKind.VIEW:
+            return self.name
+        what = "counts" if self.kind is NodeKind.STATE else "shared"
+        return f"{self.views[0]}/{what}-{self.name.rpartition('_')[2][:4]}"
+
+    @property
     def is_stored(self) -> bool:
         return self.kind is not NodeKind.SHARED
 
@@ -76,15 +84,14 @@ def refresh(node: Node, changed: frozenset[str], block: Block) -> Refresh:
     if node.strategy == "complete":
         return _complete(node, block)
     delta = differentiate(node.input, changed, dict(node.shared))
-    shown = ", ".join(sorted(changed))
     if not isinstance(node.plan, Aggregate):
         plan = distribute(resolve(delta, block))
-        return Refresh((Stage(plan),), "differential", f"differentials of {shown}")
+        return Refresh((Stage(plan),), "differential", "differentials")
     name = f"partial {node.name}"
     partial = distribute(resolve(partial_sums(node.plan, delta), block))
     given = Given(name, node.schema)
     merged = resolve(merged_delta(node.plan, Scan(node.name, node.schema, State.OLD), given), block)
-    return Refresh((Stage(partial, name), Stage(merged)), "differential", f"counts kept; differentials of {shown}")
+    return Refresh((Stage(partial, name), Stage(merged)), "differential", "kept counts and differentials")
 
 
 def _complete(node: Node, block: Block) -> Refresh:

@@ -80,12 +80,14 @@ def propagate(network: Network, changed: Mapping[str, pa.Table], engine: Engine,
     for node in network.nodes.values():
         touched = node.influents & wave.deltas.keys()
         if touched:
-            _advance(node, frozenset(touched), wave, engine, cache)
+            _advance(node, frozenset(touched), network, wave, engine, cache)
         _discard(network, node, wave, waiting)
     return wave
 
 
-def _advance(node: Node, touched: frozenset[str], wave: Wave, engine: Engine, cache: RefreshCache) -> None:
+def _advance(
+    node: Node, touched: frozenset[str], network: Network, wave: Wave, engine: Engine, cache: RefreshCache
+) -> None:
     started = time.perf_counter()
     plan = cache.get(node, touched, frozenset(wave.deltas))
     given = wave.given()
@@ -104,8 +106,23 @@ def _advance(node: Node, touched: frozenset[str], wave: Wave, engine: Engine, ca
     read = sum(_rows_read(stage.plan, engine) for stage in plan.stages)
     spent = (time.perf_counter() - started) * 1000
     wave.steps.append(
-        Step(node.name, plan.strategy, plan.reason, rows_in, delta_tables.size(delta), read, round(spent, 3))
+        Step(
+            node.label,
+            plan.strategy,
+            _reason(plan, touched, network),
+            rows_in,
+            delta_tables.size(delta),
+            read,
+            round(spent, 3),
+        )
     )
+
+
+def _reason(plan: Refresh, touched: frozenset[str], network: Network) -> str:
+    if plan.strategy == "complete":
+        return plan.reason
+    labels = sorted(network.nodes[name].label if name in network.nodes else name for name in touched)
+    return f"{plan.reason}: {', '.join(labels)}"
 
 
 def _discard(network: Network, node: Node, wave: Wave, waiting: dict[str, int]) -> None:

@@ -9,8 +9,8 @@ from tidemark.algebra.functions.templates import DUCKDB_ERROR, SPARK_ERROR, guar
 from tidemark.algebra.functions.texts import ACCEPTED, FALSE_TEXTS, TRUE_TEXTS
 from tidemark.algebra.types import Kind, Type
 
-_DUCKDB_NAMES: Final = {Kind.INT: "INTEGER"}
-_SPARK_NAMES: Final = {Kind.VARCHAR: "STRING", Kind.TIMESTAMP: "TIMESTAMP_NTZ"}
+_DUCKDB_NAMES: Final = {Kind.INT: "INTEGER", Kind.NULL: '"NULL"'}
+_SPARK_NAMES: Final = {Kind.VARCHAR: "STRING", Kind.TIMESTAMP: "TIMESTAMP_NTZ", Kind.NULL: "VOID"}
 _EXACT_DOUBLE_DIGITS: Final = 15
 """With that many digits a decimal is one correctly rounded division of two doubles that are exact."""
 _BIGINT_LIMIT: Final = "9223372036854775808"
@@ -25,7 +25,7 @@ def duckdb_type(type: Type) -> str:
 
 def spark_type(type: Type) -> str:
     """What Spark calls the type."""
-    return _SPARK_NAMES.get(type.kind, str(type)) if type.kind is not Kind.NULL else "VOID"
+    return _SPARK_NAMES.get(type.kind, str(type))
 
 
 def duckdb(text: str, source: Type, target: Type) -> str:

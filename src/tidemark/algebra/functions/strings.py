@@ -14,7 +14,7 @@ from tidemark.algebra.functions.templates import (
     SPARK_ERROR,
     by_count,
     call,
-    guarded,
+    guard,
     infix,
     pattern,
     plain,
@@ -53,8 +53,10 @@ def _repeat(text: str, count: int) -> str:
 
 def _padding(text: str, length: int, fill: str) -> str:
     """What is missing to the length, made of the fill; without a fill, nothing."""
+    if not fill:
+        return ""
     _limited(length)
-    missing = max(length - len(text), 0) if fill else 0
+    missing = max(length - len(text), 0)
     return (fill * missing)[:missing]
 
 
@@ -66,21 +68,25 @@ def _rpad(text: str, length: int, fill: str = " ") -> str:
     return text[: max(length, 0)] + _padding(text, length, fill)
 
 
+def _checked_count(raising: str, too_long: str) -> str:
+    """The count itself is guarded and not the result, which an engine would build for constants in any branch."""
+    return guard(raising, too_long, f"invalid_value: {_TOO_LONG}", "{1}")
+
+
 def _repeat_template(raising: str) -> Template:
     too_long = f"CAST(length({{0}}) AS BIGINT) * {{1}} > {LONGEST}"
-    return guarded(raising, too_long, f"invalid_value: {_TOO_LONG}", "repeat({0}, {1})")
+    return pattern(f"repeat({{0}}, {_checked_count(raising, too_long)})")
 
 
 def _pad_template(raising: str, name: str) -> Template:
     """DuckDB fails when it has nothing to pad with; PostgreSQL and Spark only cut the text to the length."""
-    failure = f"invalid_value: {_TOO_LONG}"
-    cut = "substring({0}, 1, (CASE WHEN {1} < 0 THEN 0 ELSE {1} END))"
-    filled = f"(CASE WHEN {{2}} = '' THEN {cut} ELSE {name}({{0}}, {{1}}, {{2}}) END)"
     too_long = f"{{1}} > {LONGEST} AND {{0}} IS NOT NULL"
+    two, three = (_checked_count(raising, condition) for condition in (too_long, f"{too_long} AND {{2}} IS NOT NULL"))
+    cut = "substring({0}, 1, (CASE WHEN {1} < 0 THEN 0 ELSE {1} END))"
     return by_count(
         {
-            2: guarded(raising, too_long, failure, f"{name}({{0}}, {{1}}, ' ')"),
-            3: guarded(raising, f"{too_long} AND {{2}} IS NOT NULL", failure, filled),
+            2: pattern(f"{name}({{0}}, {two}, ' ')"),
+            3: pattern(f"(CASE WHEN {{2}} = '' THEN {cut} ELSE {name}({{0}}, {three}, {{2}}) END)"),
         }
     )
 

@@ -15,6 +15,7 @@ from tidemark.algebra.functions import duckdb_type
 from tidemark.algebra.types import VERSION, WEIGHT, Schema
 from tidemark.engines.duckdb.dialect import quote
 from tidemark.errors import TidemarkError
+from tidemark.log import deltas as delta_tables
 
 FORMAT = 1
 OWN_SCHEMA = "_tidemark"
@@ -106,7 +107,7 @@ def _delete(
     delta: pa.Table,
 ) -> None:
     """Remove as many equal rows as the negative weights say; fewer found means a damaged database."""
-    leaving = -sum(weight for weight in delta.column(WEIGHT).to_pylist() if weight < 0)
+    leaving = delta_tables.size(delta_tables.deleted(delta))
     if not leaving:
         return
     # '=' wherever the delta holds no NULL: DuckDB prunes by it, and cannot by IS NOT DISTINCT FROM.
