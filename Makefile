@@ -11,7 +11,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo "  ENGINE=spark|duckdb chooses the engine of run and bench (now: $(ENGINE))"
-	@echo "  ARGS=...            is passed on to pytest and to tidemark bench"
+	@echo "  ARGS=...            is passed on to pytest and to the benchmark"
 	@echo "  PYTHON=...          is the Python that .venv is made with (now: $(PYTHON))"
 
 run: .venv/.ready ## Run the inventory example (ENGINE=spark or duckdb)
@@ -32,7 +32,7 @@ format: .venv/.ready ## Format the code and apply the safe fixes of the linter
 
 bench: .venv/.ready ## Run the benchmarks (ENGINE=spark or duckdb)
 	@JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && \
-	  .venv/bin/tidemark bench --engine $(ENGINE) $(ARGS)
+	  .venv/bin/python benchmarks/run.py --engine $(ENGINE) $(ARGS)
 
 lock: ## Resolve the dependencies of pyproject.toml anew into requirements.lock
 	@scripts/lock.sh "$(PYTHON)"

@@ -82,7 +82,8 @@ def test_a_subscription_waits_for_changes_from_another_thread(db: tm.Database) -
 
 def test_result_types(db: tm.Database) -> None:
     db.execute(
-        "CREATE TABLE t (s SMALLINT, i INT, b BIGINT, d DECIMAL(12,2), x DOUBLE PRECISION, c VARCHAR(5), f BOOLEAN, day DATE, at TIMESTAMP)"
+        "CREATE TABLE t (s SMALLINT, i INT, b BIGINT, d DECIMAL(12,2), "
+        "x DOUBLE PRECISION, c VARCHAR(5), f BOOLEAN, day DATE, at TIMESTAMP)"
     )
     row = (1, 2, 3, Decimal("4.50"), 5.25, "six", True, dt.date(2024, 2, 29), dt.datetime(2024, 2, 29, 1, 2, 3, 456789))
     db.insert("t", [row, (None,) * 9])

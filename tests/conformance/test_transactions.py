@@ -160,7 +160,7 @@ def test_rows_that_do_not_fit_are_refused(db: tm.Database, rows_: object, code: 
     db.execute(ACCOUNTS)
     before = state_of(db)
     with pytest.raises(tm.TidemarkError) as caught, db.transaction() as tx:
-        tx.insert("account", rows_)  # type: ignore[arg-type]
+        tx.insert("account", rows_)
     assert caught.value.code == code
     assert state_of(db) == before
 

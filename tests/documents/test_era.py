@@ -1,4 +1,4 @@
-"""The worked examples of Garg's Extended Relational Algebra: figure 4.1, examples 1–4, and HiPAC's counterexample.
+"""The worked examples of Garg's Extended Relational Algebra: figure 4.1, examples 1 to 4, and HiPAC's counterexample.
 
 Each example is run through SQL on two engines, and the differentials are compared with the tables in the text.
 Tuple identifiers stand as ordinary columns where the text shows them.
@@ -6,7 +6,8 @@ Tuple identifiers stand as ordinary columns where the text shows them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -27,6 +28,8 @@ D1, I1 = [("@01", 799), ("@03", 179)], [("@03", 700), ("@04", 98)]
 R2 = [("@10", 799), ("@20", 179), ("@30", 200), ("@40", 700), ("@50", 98)]
 D2, I2 = [("@20", 179), ("@30", 200), ("@50", 98)], [("@30", 645), ("@50", 503)]
 
+Row = tuple[Any, ...]
+
 
 @pytest.fixture(params=["reference", "duckdb"])
 def db(request: pytest.FixtureRequest) -> Iterator[tm.Database]:
@@ -35,7 +38,7 @@ def db(request: pytest.FixtureRequest) -> Iterator[tm.Database]:
         check_invariant(database)
 
 
-def apply(db: tm.Database, *deltas: tuple[str, list[tuple[object, ...]], list[tuple[object, ...]]]) -> None:
+def apply(db: tm.Database, *deltas: tuple[str, Sequence[Row], Sequence[Row]]) -> None:
     """One transaction: the deletions and insertions of each table."""
     with db.transaction() as tx:
         for table, gone, come in deltas:
@@ -116,7 +119,7 @@ def test_example_6_the_chain_rule_reaches_every_branch(db: tm.Database) -> None:
 SCHEMA = Schema((Field("tid", VARCHAR), Field("value", INT)))
 
 
-def block() -> tuple[Block, dict[str, object], dict[str, object]]:
+def block() -> tuple[Block, dict[str, Any], dict[str, Any]]:
     given = {delta_name("r1"): delta(I1, D1), delta_name("r2"): delta(I2, D2)}
     return Block(changed=frozenset({"r1", "r2"})), {"r1": bag(R1), "r2": bag(R2)}, given
 
@@ -128,8 +131,8 @@ def test_hipac_s_incr_join_is_wrong_when_both_sides_change() -> None:
     r1, r2 = Scan("r1", SCHEMA), Scan("r2", SCHEMA)
     join = Join(r1, r2, TRUE)
 
-    def value(plan: Plan) -> dict[object, int]:
-        return evaluate(resolve(plan, span), stored, given)  # type: ignore[arg-type, return-value]
+    def value(plan: Plan) -> dict[Any, int]:
+        return evaluate(resolve(plan, span), stored, given)
 
     right = value(differentiate(join, span.changed))
     new_r1, new_r2 = compose(bag(R1), delta(I1, D1)), compose(bag(R2), delta(I2, D2))
@@ -139,15 +142,15 @@ def test_hipac_s_incr_join_is_wrong_when_both_sides_change() -> None:
     deltas = (Scan("r1", SCHEMA, State.DELTA), Scan("r2", SCHEMA, State.DELTA))
     hipac = value(Union((Join(deltas[0], old(r2), TRUE), Join(old(r1), deltas[1], TRUE))))
     both = {a + b: 1 for a in bag(I1) for b in bag(I2)} | {a + b: -1 for a in bag(D1) for b in bag(D2)}
-    wrong = {row: hipac.get(row, 0) + both.get(row, 0) for row in hipac.keys() | both.keys()}  # type: ignore[arg-type]
+    wrong = {row: hipac.get(row, 0) + both.get(row, 0) for row in hipac.keys() | both.keys()}
     spurious = {row for row, weight in wrong.items() if weight > 0} - {row for row, w in right.items() if w > 0}
     assert ("@03", 700, "@30", 200) in spurious, "the new value of @03 meets the old value of @30"
 
 
 def test_hipac_s_rule_is_right_when_only_one_side_changes() -> None:
-    span, stored, given = block()
+    _span, stored, given = block()
     one = Block(changed=frozenset({"r1"}))
     join = Join(Scan("r1", SCHEMA), Scan("r2", SCHEMA), TRUE)
-    ours = evaluate(resolve(differentiate(join, {"r1"}), one), stored, given)  # type: ignore[arg-type]
+    ours = evaluate(resolve(differentiate(join, {"r1"}), one), stored, given)
     hipac = Join(Scan("r1", SCHEMA, State.DELTA), old(Scan("r2", SCHEMA)), TRUE)
-    assert evaluate(resolve(hipac, one), stored, given) == ours  # type: ignore[arg-type]
+    assert evaluate(resolve(hipac, one), stored, given) == ours

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import strategies as st
 
 from tidemark.algebra.expressions import TRUE, Call, Case, Cast, Expression, Literal
@@ -43,7 +45,7 @@ databases = st.fixed_dictionaries({name: contents(schema) for name, schema in TA
 
 
 @st.composite
-def transitions(draw: st.DrawFn) -> tuple[dict[str, dict], dict[str, dict]]:
+def transitions(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
     """Two states of the database; some tables stay as they are."""
     before = draw(databases)
     after = draw(databases)

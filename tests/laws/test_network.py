@@ -14,7 +14,6 @@ from tests.support import changes_at, check_invariant, materialized
 from tidemark.algebra.plans import Plan, Project
 from tidemark.calculus.bags import changes, plus
 from tidemark.database.store import Work
-from tidemark.engines.reference.arrow import from_bag
 from tidemark.sql.catalog import View
 
 CREATE_TABLES = "CREATE TABLE r (a INT, b INT); CREATE TABLE s (a INT, c INT NOT NULL); CREATE TABLE t (d INT)"

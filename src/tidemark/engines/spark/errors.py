@@ -7,32 +7,20 @@ from typing import Final
 
 from pyspark.errors import PySparkException
 
+from tidemark.algebra.functions import failure_code
 from tidemark.errors import TidemarkError
 
 _OWN: Final = re.compile(r"\b(division_by_zero|overflow|invalid_value): ?([^\n]*)")
-_CODES: Final = (
-    ("DIVIDE_BY_ZERO", "division_by_zero"),
-    ("OVERFLOW", "overflow"),
-    ("OUT_OF_RANGE", "overflow"),
-    ("INVALID_INPUT", "invalid_value"),
-    ("MALFORMED", "invalid_value"),
-    ("CANNOT_PARSE", "invalid_value"),
-    ("INVALID_DATE", "invalid_value"),
-)
 
 
 def translated(error: PySparkException) -> TidemarkError:
     """An error that evaluating a plan raised: overflow, division by zero, a value that cannot be cast."""
-    condition = error.getCondition() or ""
     text = error.getMessage() or str(error)
     own = _OWN.search(text)
     if own:
         return TidemarkError(own.group(1), own.group(2).strip(" '\"") or own.group(1).replace("_", " "))
-    named = condition or text[:200]
-    for part, code in _CODES:
-        if part in named:
-            return TidemarkError(code, one_line(text))
-    return TidemarkError("evaluation_failed", one_line(text), hint=None)
+    code = failure_code(f"[{error.getCondition() or ''}] {text}")
+    return TidemarkError(code or "evaluation_failed", one_line(text))
 
 
 def one_line(text: str) -> str:
