@@ -22,7 +22,7 @@ class Place:
           SELECT nam FROM t
                  ^^^
         """
-        lines = self.text.splitlines() or [""]
+        lines = self.text.split("\n")
         source = lines[min(self.line, len(lines)) - 1]
         caret = " " * (self.column - 1) + "^" * max(1, self.width)
         return f"line {self.line}, column {self.column}:\n  {source}\n  {caret}"

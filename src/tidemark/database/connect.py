@@ -10,6 +10,8 @@ from tidemark.database.database import Database
 from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError
 
+_TARGETS = 'use "duckdb", "duckdb:path", "spark" or "spark:path", or a SparkSession with lake='
+
 
 def connect(
     target: Any = "spark",
@@ -37,6 +39,8 @@ def connect(
 
 def _engine(target: Any, lake: str | None) -> Engine:
     if not isinstance(target, str):
+        if not (hasattr(target, "newSession") and hasattr(target, "createDataFrame")):
+            raise TidemarkError("target", f"{target!r} is neither a target nor a SparkSession", hint=_TARGETS)
         return _spark(lake, target)
     if lake is not None:
         raise TidemarkError("target", "lake= goes with a SparkSession", hint='write "spark:path/to/lake"')

@@ -187,6 +187,8 @@ class Database:
         with self._store.lock:
             self._store.must_be_open()
             name = self._stored_relation(relation).name
+            if since is not None and not 0 <= since <= self._store.version:
+                raise TidemarkError("version", f"there is no version {since}", hint=f"the last one is {self.version}")
             schema = self._store.catalog.relations[name].schema
             return Subscription(
                 self._store,

@@ -185,6 +185,9 @@ class ExpressionBinder:
         assert isinstance(node, exp.Literal)
         return Literal(str(node.this), VARCHAR) if node.is_string else number(str(node.this))
 
+    def _raw_string(self, node: exp.Expr) -> Expression:
+        return Literal(str(node.this), VARCHAR)
+
     def _negative(self, node: exp.Expr) -> Expression:
         """A minus before a number belongs to the number, so that the smallest integers can be written."""
         inner = node.this
@@ -352,6 +355,7 @@ _Handler = Callable[[ExpressionBinder, exp.Expr], Expression]
 _HANDLERS: dict[type[exp.Expr], tuple[_Handler, tuple[str, ...]]] = {
     exp.Column: (ExpressionBinder._column, ("this", "table", "db")),
     exp.Literal: (ExpressionBinder._literal, ("this",)),
+    exp.RawString: (ExpressionBinder._raw_string, ("this",)),
     exp.Null: (ExpressionBinder._null, ()),
     exp.Boolean: (ExpressionBinder._boolean, ("this",)),
     exp.Paren: (ExpressionBinder._paren, ("this",)),

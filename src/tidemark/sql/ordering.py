@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from tidemark.algebra.expressions import Column, Expression
-from tidemark.algebra.plans import Plan, Project, Sort, SortKey
+from tidemark.algebra.plans import Distinct, Plan, Project, Sort, SortKey
 from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
 from tidemark.sql.text import Source, fold
 
@@ -17,13 +17,14 @@ def bind_order(node: exp.Expr, plan: Plan, inner: ExpressionBinder | None, sourc
     if order is None and limit is None and offset is None:
         return plan
     visible = len(plan.schema)
+    listed = plan.input if isinstance(plan, Distinct) else plan
     hidden: list[Expression] = []
     keys = []
     for entry in order.expressions if order is not None else ():
         if not isinstance(entry, exp.Ordered):
             raise source.error("unsupported", "this ORDER BY is not supported", entry)
         refuse_other_parts(entry, ("this", "desc", "nulls_first"), source)
-        expression = _key(entry.this, plan, inner, hidden, source)
+        expression = _key(entry.this, plan, listed, inner, hidden, source)
         descending = bool(entry.args.get("desc"))
         keys.append(SortKey(expression, descending, bool(entry.args.get("nulls_first"))))
     if hidden and isinstance(plan, Project):
@@ -33,7 +34,7 @@ def bind_order(node: exp.Expr, plan: Plan, inner: ExpressionBinder | None, sourc
 
 
 def _key(
-    node: exp.Expr, plan: Plan, inner: ExpressionBinder | None, hidden: list[Expression], source: Source
+    node: exp.Expr, plan: Plan, listed: Plan, inner: ExpressionBinder | None, hidden: list[Expression], source: Source
 ) -> Expression:
     if isinstance(node, exp.Literal) and not node.is_string:
         position = int(node.name) if node.name.isdigit() else 0
@@ -46,19 +47,21 @@ def _key(
             return plan.column(positions[0])
         if len(positions) > 1:
             raise source.error("ambiguous_name", f"ORDER BY {fold(node.this)!r} is ambiguous", node)
-    if inner is None or not isinstance(plan, Project):
-        raise source.error(
-            "ordering",
-            "here ORDER BY can name result columns only",
-            node,
-            hint="add the column to the select list",
-        )
+    if inner is None or not isinstance(listed, Project):
+        raise _only_results(node, source)
     bound = inner.bind(node)
-    for position, expression in enumerate(plan.expressions):
-        if expression == bound:
-            return plan.column(position)
+    if bound in listed.expressions:
+        return plan.column(listed.expressions.index(bound))
+    if isinstance(plan, Distinct):
+        raise _only_results(node, source)
     hidden.append(bound)
     return Column(len(plan.schema) + len(hidden) - 1, "hidden", bound.type, bound.nullable)
+
+
+def _only_results(node: exp.Expr, source: Source) -> Exception:
+    return source.error(
+        "ordering", "here ORDER BY can name result columns only", node, hint="add the column to the select list"
+    )
 
 
 def _count(node: exp.Expr | None, source: Source) -> int | None:

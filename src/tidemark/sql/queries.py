@@ -143,7 +143,7 @@ class QueryBinder:
                 raise self.source.error("unsupported", "DISTINCT ON is not supported yet", distinct)
             result = Distinct(result)
         if outermost:
-            return bind_order(node, result, None if distinct is not None else hidden_binder, self.source)
+            return bind_order(node, result, hidden_binder, self.source)
         self._no_order(node)
         return result
 

@@ -105,6 +105,8 @@ Statement: TypeAlias = (
 )
 
 _SHOWN = ("TABLES", "VIEWS")
+# What sqlglot is asked to parse. Anything else is refused before, because sqlglot makes opaque commands of it.
+_PLAIN = frozenset({"SELECT", "WITH", "VALUES", "INSERT", "UPDATE", "DELETE", "("})
 
 
 def parse_script(source: Source) -> list[tuple[Statement, Source]]:
@@ -172,6 +174,8 @@ def _statement(source: Source, tokens: list[Token]) -> Statement:
         return _drop(cursor)
     if first in ("EXPLAIN", "AUDIT", "SHOW"):
         return _question(cursor)
+    if first not in _PLAIN:
+        raise source.error("unsupported", f"{first} statements are not supported", tokens[0])
     tree = parse(source, tokens)
     match tree:
         case exp.Insert():
@@ -223,7 +227,7 @@ def _create_view(cursor: _Cursor, *, materialized: bool) -> CreateView:
     options = _options(cursor) if cursor.accept("WITH") else {}
     cursor.expect("AS")
     if cursor.peek() == "DATALOG":
-        raise cursor.error("AS DATALOG is not supported yet")
+        raise cursor.source.error("unsupported", "AS DATALOG is not supported yet", cursor.rest()[0])
     query = parse(cursor.source, cursor.rest())
     text = cursor.source.slice(cursor.tokens)
     return CreateView(name, query, text, materialized, columns, options, if_not_exists)
@@ -289,5 +293,7 @@ def _retokenized(cursor: _Cursor) -> list[Token]:
     """Some dialects keep what follows a command word as one string; take it apart again."""
     rest = cursor.rest()
     if len(rest) == 1 and rest[0].token_type is TokenType.STRING:
-        return tokenize(Source(rest[0].text, cursor.source.dialect))
+        # Blanks in front keep the positions of the whole text.
+        before = " " * (rest[0].end + 1 - len(rest[0].text))
+        return tokenize(Source(before + rest[0].text, cursor.source.dialect))
     return rest

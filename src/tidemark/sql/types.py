@@ -47,6 +47,8 @@ def bind_type(node: exp.Expr, source: Source) -> Type:
     if node.this is _D.DECIMAL:
         return _bind_decimal(node, source)
     found = _SIMPLE.get(node.this)
+    if found is not None and node.expressions and found != VARCHAR:
+        raise source.error("unsupported", f"{found} takes no parameter", node)
     if found is None or node.args.get("nested"):
         hint = _HINTS.get(node.this, f"types: {KNOWN}")
         raise source.error("unsupported", f"the type {node.sql('postgres')} is not supported", node, hint=hint)

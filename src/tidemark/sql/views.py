@@ -8,7 +8,7 @@ from tidemark.algebra.plans import Plan
 from tidemark.sql.catalog import Catalog, View
 from tidemark.sql.queries import QueryBinder, check_output, rename
 from tidemark.sql.statements import CreateView
-from tidemark.sql.text import Source
+from tidemark.sql.text import Source, fold
 
 STRATEGIES = ("auto", "incremental", "complete")
 
@@ -17,12 +17,10 @@ def bind_view(statement: CreateView, catalog: Catalog, source: Source) -> View:
     """The view that a CREATE VIEW statement defines. A view can only name what exists, so there are no cycles."""
     _check_options(statement, source)
     binder = QueryBinder(source, catalog)
-    if statement.name in {n.lower() for n in _names_in(statement)} and catalog.get(statement.name) is None:
+    itself = _named_in(statement)
+    if itself is not None and catalog.get(statement.name) is None:
         raise source.error(
-            "cycle",
-            f"the view {statement.name!r} names itself",
-            statement.query,
-            hint="recursive views are not supported yet",
+            "cycle", f"the view {statement.name!r} names itself", itself, hint="recursive views are not supported yet"
         )
     plan: Plan = binder.bind_view(statement.query)
     if statement.columns:
@@ -45,9 +43,13 @@ def bind_view(statement: CreateView, catalog: Catalog, source: Source) -> View:
     )
 
 
-def _names_in(statement: CreateView) -> set[str]:
-    ctes = {cte.alias.lower() for cte in statement.query.find_all(exp.CTE)}
-    return {table.name for table in statement.query.find_all(exp.Table)} - ctes
+def _named_in(statement: CreateView) -> exp.Expr | None:
+    """Where the query names the view that it defines."""
+    ctes = {fold(cte.args["alias"].this) for cte in statement.query.find_all(exp.CTE)}
+    for table in statement.query.find_all(exp.Table):
+        if isinstance(table.this, exp.Identifier) and fold(table.this) == statement.name and statement.name not in ctes:
+            return table
+    return None
 
 
 def _check_options(statement: CreateView, source: Source) -> None:

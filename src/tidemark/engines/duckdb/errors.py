@@ -16,8 +16,14 @@ def translated(error: duckdb.Error) -> TidemarkError:
     code = failure_code(text)
     if code is not None:
         # Guards raise "code: words"; DuckDB's own messages begin with their kind.
-        return TidemarkError(code, re.sub(rf"^[A-Za-z ]*Error: |^.*{code}: ", "", text))
-    short = re.sub(r"^[A-Za-z ]*Error: ", "", text)
+        _, guard, words = text.partition(f"{code}: ")
+        return TidemarkError(code, words if guard else _short(text))
+    short = _short(text)
     if isinstance(error, duckdb.OutOfMemoryException):
         return TidemarkError("out_of_memory", short, hint="make the transaction smaller or give DuckDB more memory")
     return TidemarkError("evaluation_failed", short)
+
+
+def _short(text: str) -> str:
+    """The message without its kind and without the names of generated columns."""
+    return re.sub(r"^[A-Za-z ]*Error: | when casting from source column \S+", "", text)
