@@ -274,7 +274,7 @@ class TestErrors:
         assert result.exit_code == 1
         assert result.stdout == ""
         assert "[syntax]" in result.stderr
-        assert "standard input, line 2, column 7:" in result.stderr
+        assert "standard input, line 2, column 1:" in result.stderr
 
     def test_an_open_transaction_is_rolled_back_by_an_error(self) -> None:
         result = run_script(

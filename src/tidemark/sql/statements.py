@@ -107,6 +107,7 @@ Statement: TypeAlias = (
 _SHOWN = ("TABLES", "VIEWS")
 # What sqlglot is asked to parse. Anything else is refused before, because sqlglot makes opaque commands of it.
 _PLAIN = frozenset({"SELECT", "WITH", "VALUES", "INSERT", "UPDATE", "DELETE", "("})
+_BEGINNINGS = "SELECT, WITH, INSERT, UPDATE, DELETE, CREATE, DROP, BEGIN, COMMIT, ROLLBACK, EXPLAIN, AUDIT and SHOW do"
 
 
 def parse_script(source: Source) -> list[tuple[Statement, Source]]:
@@ -175,7 +176,7 @@ def _statement(source: Source, tokens: list[Token]) -> Statement:
     if first in ("EXPLAIN", "AUDIT", "SHOW"):
         return _question(cursor)
     if first not in _PLAIN:
-        raise source.error("unsupported", f"{first} statements are not supported", tokens[0])
+        raise source.error("syntax", f"no statement begins with {first}", tokens[0], hint=_BEGINNINGS)
     tree = parse(source, tokens)
     match tree:
         case exp.Insert():
