@@ -1,0 +1,147 @@
+"""Specs of the propagation network: which nodes there are, what they share, and what a change sets in motion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+import pytest
+
+import tidemark as tm
+from tests.support import changes_at, check_invariant
+from tidemark.algebra.plans import Plan
+from tidemark.engines.reference import ReferenceEngine
+from tidemark.network import NodeKind
+
+
+class CountingEngine(ReferenceEngine):
+    """The reference engine, which remembers what it was asked to evaluate."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.evaluated: list[tuple[Plan, frozenset[str]]] = []
+
+    def evaluate(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
+        self.evaluated.append((plan, frozenset(given)))
+        return super().evaluate(plan, given)
+
+
+@pytest.fixture
+def engine() -> CountingEngine:
+    return CountingEngine()
+
+
+@pytest.fixture
+def db(engine: CountingEngine) -> Iterator[tm.Database]:
+    with tm.Database(engine) as database:
+        database.execute("CREATE TABLE q (x INT, y INT); CREATE TABLE r (y INT, z INT); CREATE TABLE other (a INT)")
+        yield database
+        check_invariant(database)
+
+
+def kinds(db: tm.Database) -> list[tuple[NodeKind, int]]:
+    return [(node.kind, node.level) for node in db._store.network.nodes.values()]
+
+
+GROUPED = "SELECT q.x, COUNT(*) AS n FROM q JOIN r ON q.y = r.y GROUP BY q.x"
+
+
+def test_a_grouping_is_a_node_below_its_view(db: tm.Database) -> None:
+    db.execute(f"CREATE MATERIALIZED VIEW v AS {GROUPED}")
+    assert kinds(db) == [(NodeKind.STATE, 1), (NodeKind.VIEW, 2)]
+
+
+def test_equal_groupings_under_different_names_are_one_node(db: tm.Database, engine: CountingEngine) -> None:
+    db.execute(f"CREATE MATERIALIZED VIEW v AS {GROUPED}")
+    db.execute(
+        "CREATE MATERIALIZED VIEW w AS SELECT a.x AS k, COUNT(*) AS m FROM q a JOIN r b ON a.y = b.y GROUP BY a.x"
+    )
+    assert [kind for kind, _ in kinds(db)].count(NodeKind.STATE) == 1
+    engine.evaluated.clear()
+    db.execute("BEGIN; INSERT INTO q VALUES (1, 1); INSERT INTO r VALUES (1, 5); COMMIT")
+    # Two evaluations for the state (partial sums, merge) and one for each view.
+    assert len(engine.evaluated) == 4
+    assert changes_at(db, "v") == changes_at(db, "w") == {(1, 1): 1}
+
+
+def test_dropping_one_of_two_views_keeps_what_they_share(db: tm.Database) -> None:
+    db.execute(f"CREATE MATERIALIZED VIEW v AS {GROUPED}; CREATE MATERIALIZED VIEW w AS {GROUPED}")
+    db.execute("INSERT INTO q VALUES (1, 1); INSERT INTO r VALUES (1, 5), (1, 6)")
+    db.execute("DROP MATERIALIZED VIEW v")
+    db.execute("DELETE FROM r WHERE z = 5")
+    assert changes_at(db, "w") == {(1, 2): -1, (1, 1): 1}
+    db.execute("DROP MATERIALIZED VIEW w")
+    assert kinds(db) == []
+    db.execute(f"CREATE MATERIALIZED VIEW v AS {GROUPED}")
+    assert changes_at(db, "v") == {(1, 1): 1}
+
+
+def test_a_join_that_stands_in_two_views_is_derived_once(db: tm.Database, engine: CountingEngine) -> None:
+    join = "FROM q JOIN r ON q.y = r.y"
+    db.execute(f"CREATE MATERIALIZED VIEW v AS SELECT x, z {join}")
+    db.execute(f"CREATE MATERIALIZED VIEW w AS SELECT z {join} WHERE x > 1")
+    db.execute(f"CREATE MATERIALIZED VIEW g AS SELECT z, SUM(x) AS s {join} GROUP BY z")
+    shared = [node for node in db._store.network.nodes.values() if node.kind is NodeKind.SHARED]
+    assert len(shared) == 1 and set(shared[0].views) == {"v", "w", "g"}
+    engine.evaluated.clear()
+    db.execute("BEGIN; INSERT INTO q VALUES (2, 1); INSERT INTO r VALUES (1, 5); COMMIT")
+    stored_reads = [plan for plan, _ in engine.evaluated if "Stored(relation='q'" in repr(plan)]
+    assert len(stored_reads) == 1, "only the shared node joins with the stored tables"
+    assert (
+        changes_at(db, "v") == {(2, 5): 1} and changes_at(db, "w") == {(5,): 1} and changes_at(db, "g") == {(5, 2): 1}
+    )
+    db.execute("DELETE FROM q")
+    assert changes_at(db, "g") == {(5, 2): -1}
+
+
+def test_the_delta_of_a_shared_node_is_discarded_and_never_stored(db: tm.Database, engine: CountingEngine) -> None:
+    join = "FROM q JOIN r ON q.y = r.y"
+    db.execute(f"CREATE MATERIALIZED VIEW v AS SELECT x, z {join}; CREATE MATERIALIZED VIEW w AS SELECT z {join}")
+    db.execute("CREATE MATERIALIZED VIEW above AS SELECT DISTINCT x FROM v")
+    db.execute("BEGIN; INSERT INTO q VALUES (2, 1); INSERT INTO r VALUES (1, 5); COMMIT")
+    given_last = engine.evaluated[-1][1]
+    assert not any("shared" in name for name in given_last)
+    assert not any(name.startswith("_shared") for name in engine._relations)
+
+
+def test_views_with_the_same_definition_follow_together(db: tm.Database) -> None:
+    for name in ("v", "w"):
+        db.execute(f"CREATE MATERIALIZED VIEW {name} AS SELECT x, z FROM q JOIN r USING (y) WHERE z > x")
+    db.execute("BEGIN; INSERT INTO q VALUES (2, 1), (2, 1); INSERT INTO r VALUES (1, 5); COMMIT")
+    assert changes_at(db, "v") == changes_at(db, "w") == {(2, 5): 2}
+
+
+def test_nothing_runs_for_tables_that_no_view_reads(db: tm.Database, engine: CountingEngine) -> None:
+    db.execute(f"CREATE MATERIALIZED VIEW v AS {GROUPED}")
+    engine.evaluated.clear()
+    db.execute("INSERT INTO other VALUES (1)")
+    assert engine.evaluated == []
+
+
+def test_only_the_differentials_of_changed_influents_run(db: tm.Database, engine: CountingEngine) -> None:
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT x, z FROM q JOIN r ON q.y = r.y")
+    db.execute("INSERT INTO r VALUES (1, 5)")
+    engine.evaluated.clear()
+    db.execute("INSERT INTO q VALUES (1, 1)")
+    [(plan, given)] = engine.evaluated
+    assert given == {"Δq"}
+    assert "Stored(relation='q'" not in repr(plan), "the change of q meets r alone"
+
+
+def test_a_wave_ends_where_nothing_changed(db: tm.Database, engine: CountingEngine) -> None:
+    db.execute(
+        "CREATE MATERIALIZED VIEW d AS SELECT DISTINCT x FROM q; CREATE MATERIALIZED VIEW e AS SELECT x + 1 AS x FROM d"
+    )
+    db.execute("INSERT INTO q VALUES (1, 1)")
+    engine.evaluated.clear()
+    db.execute("INSERT INTO q VALUES (1, 2)")
+    assert [row["node"] for row in db.trace(db.version).to_pylist()][-1] == "d"
+    assert changes_at(db, "d") == {} and changes_at(db, "e") == {}
+
+
+def test_levels_grow_with_views_on_views(db: tm.Database) -> None:
+    db.execute("CREATE MATERIALIZED VIEW a AS SELECT x FROM q; CREATE MATERIALIZED VIEW b AS SELECT x FROM a")
+    db.execute("CREATE MATERIALIZED VIEW c AS SELECT a.x FROM a JOIN b ON a.x = b.x")
+    assert kinds(db) == [(NodeKind.VIEW, 1), (NodeKind.VIEW, 2), (NodeKind.VIEW, 3)]
+    db.execute("INSERT INTO q VALUES (1, 1), (1, 2)")
+    assert changes_at(db, "c") == {(1,): 4}
