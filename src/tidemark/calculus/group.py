@@ -88,12 +88,15 @@ def partial_sums(state: Aggregate, delta: Plan) -> Aggregate:
     return Aggregate(delta, state.names, state.keys, state.aggregates, signed=True)
 
 
-def merged_delta(state: Aggregate, stored: Plan, partial: Plan) -> Plan:
-    """Δ S from the stored state before the block and the partial sums of the change."""
+def touched_before(state: Aggregate, stored: Plan, partial: Plan) -> Plan:
+    """S_old ⋉ K: the stored counts of the touched groups; without keys there is one group, always touched."""
     keys = tuple(range(len(state.keys)))
-    before = stored
-    if keys:
-        before = Touched(stored, partial, keys)
+    return Touched(stored, partial, keys) if keys else stored
+
+
+def merged_delta(state: Aggregate, before: Plan, partial: Plan) -> Plan:
+    """Δ S from the counts of the touched groups before the block and the partial sums of the change."""
+    keys = tuple(range(len(state.keys)))
     both = union((before, partial), state.schema)
     sums = tuple(
         AggregateCall(AggregateFunction.SUM, both.column(index)) for index in range(len(keys), len(state.schema))

@@ -6,21 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from tidemark.algebra.expressions import Call, Expression, Literal
-from tidemark.algebra.plans import (
-    Aggregate,
-    AggregateCall,
-    AggregateFunction,
-    Filter,
-    Given,
-    Plan,
-    Project,
-    Stored,
-    Touched,
-    union,
-)
-from tidemark.algebra.types import BIGINT, BOOLEAN
+from tidemark.algebra.expressions import Call, Expression
+from tidemark.algebra.plans import Filter, Given, Project, Stored, Touched
+from tidemark.algebra.types import BOOLEAN, WEIGHT
 from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
@@ -39,7 +29,7 @@ def check_constraints(
         _check_not_null(table, inserted)
         _check_conditions(table, inserted, engine)
         if table.primary_key:
-            _check_key(table, delta, inserted, stored, engine)
+            _check_key(table, delta, stored, engine)
 
 
 def _check_not_null(table: Table, inserted: pa.Table) -> None:
@@ -72,32 +62,31 @@ def _check_conditions(table: Table, inserted: pa.Table, engine: Engine) -> None:
             raise TidemarkError("check", f"a row of {table.name!r} violates CHECK ({check.text}): {_show(row)}")
 
 
-def _check_key(table: Table, delta: pa.Table, inserted: pa.Table, stored: frozenset[str], engine: Engine) -> None:
-    """No key of an inserted row may stand more than once in the table afterwards."""
-    names = tuple(table.schema[position].name for position in table.primary_key)
+def _check_key(table: Table, delta: pa.Table, stored: frozenset[str], engine: Engine) -> None:
+    """No key may stand more than once in the table afterwards.
 
-    def keys_of(plan: Plan) -> Project:
-        return Project(plan, names, tuple(plan.column(position) for position in table.primary_key))
-
-    added = keys_of(Given("inserted", table.schema))
-    parts: list[Plan] = [keys_of(Given("delta", table.schema))]
-    positions = tuple(range(len(names)))
-    if table.name in stored:
-        parts.append(Touched(keys_of(Stored(table.name, table.schema)), added, positions))
-    after = union(tuple(parts), added.schema)
-    counted = Aggregate(after, (*names, "count"), after.columns(), (AggregateCall(AggregateFunction.COUNT_ROWS),))
-    count = counted.column(len(names))
-    duplicated = Filter(counted, Call("gt", (count, Literal(1, BIGINT)), BOOLEAN, nullable=False))
-    found = engine.evaluate(duplicated, {"inserted": inserted, "delta": delta})
-    if found.num_rows:
-        key = found.select(range(len(names))).slice(0, 1)
+    Keys were unique before, so a key can only stand twice if the transaction adds more rows of it than it removes:
+    by two, or by one while one is stored. Updates that keep their keys need no look at the table.
+    """
+    names = [table.schema[position].name for position in table.primary_key]
+    grown = delta_tables.inserted(delta_tables.net(delta.select([*names, WEIGHT])))
+    if not grown.num_rows:
+        return
+    twice = grown.filter(pc.greater(grown.column(WEIGHT), 1))
+    if not twice.num_rows and table.name in stored:
+        source = Stored(table.name, table.schema)
+        keys = Project(source, tuple(names), tuple(source.column(position) for position in table.primary_key))
+        taken = Touched(keys, Given("grown", keys.schema), tuple(range(len(names))))
+        twice = engine.evaluate(taken, {"grown": grown})
+    if twice.num_rows:
         raise TidemarkError(
             "primary_key",
-            f"the key {_show(key, weighted=False)} would stand more than once in {table.name!r}",
+            f"the key {_show(twice.slice(0, 1))} would stand more than once in {table.name!r}",
             hint="delete or update the row that has it",
         )
 
 
-def _show(table: pa.Table, *, weighted: bool = True) -> str:
-    record: dict[str, Any] = (table.select(range(table.num_columns - 1)) if weighted else table).to_pylist()[0]
+def _show(table: pa.Table) -> str:
+    """The first row of a weighted table, for a message."""
+    record: dict[str, Any] = table.select(range(table.num_columns - 1)).to_pylist()[0]
     return "(" + ", ".join(f"{name}={value}" for name, value in record.items()) + ")"

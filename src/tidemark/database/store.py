@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 
+from tidemark.algebra.plans import Aggregate
 from tidemark.calculus.as_of import Block
 from tidemark.database import records
 from tidemark.database.constraints import check_constraints
@@ -132,13 +133,14 @@ class Store:
             return ()
         stored, kept = self.stored_of(work.catalog), self._kept_nodes(work.catalog, network)
         tables = [r for r in work.catalog.relations.values() if isinstance(r, Table) and r.name not in stored]
-        created = [Creation(table.name, table.schema) for table in tables]
+        created = [Creation(table.name, table.schema, key=table.primary_key) for table in tables]
         block = Block(changed=frozenset(wave.deltas), unstored=frozenset(table.name for table in tables))
         for node in network.nodes.values():
             if node.is_stored and node.name not in kept:
                 is_state = node.kind is NodeKind.STATE
                 plan = definition(node, block)
-                created.append(Creation(node.name, node.schema, plan, logged=not is_state, internal=is_state))
+                key = tuple(range(len(node.plan.keys))) if isinstance(node.plan, Aggregate) and is_state else ()
+                created.append(Creation(node.name, node.schema, plan, logged=not is_state, internal=is_state, key=key))
         return tuple(created)
 
     def _kept_nodes(self, catalog: Catalog, network: Network) -> frozenset[str]:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from tidemark.algebra.expressions import Column
 from tidemark.algebra.plans import Given, Plan, Project, Scan, Touched, relations_of
 from tidemark.database.reading import expanded, readable
 from tidemark.database.rows import Rows, as_table
@@ -191,11 +192,12 @@ class Transaction:
         self._apply(table.name, delta_tables.negated(wanted))
 
     def _found(self, table: Table, wanted: pa.Table) -> pa.Table:
-        """The rows of the table that equal one of the wanted rows, with how often they are there."""
-        keys = tuple(range(len(table.schema)))
-        plan = Touched(Scan(table.name, table.schema), Given("wanted", table.schema), keys)
-        resolved, given = self._readable(plan)
-        return self._store.engine.evaluate(resolved, {**given, "wanted": wanted})
+        """The rows that have the key of a wanted row (or, without a key, equal one), with their weights."""
+        keys = table.primary_key or tuple(range(len(table.schema)))
+        given = Given("wanted", table.schema)
+        wanted_keys = Project(given, tuple(table.schema.names), _first(keys, given.columns()))
+        resolved, deltas = self._readable(Touched(Scan(table.name, table.schema), wanted_keys, keys))
+        return self._store.engine.evaluate(resolved, {**deltas, "wanted": wanted})
 
     def _apply(self, table: str, delta: pa.Table) -> None:
         """Add a statement's delta to the transaction's net delta of the table (delta-union)."""
@@ -301,3 +303,8 @@ class Transaction:
         self.pending = {}
         self._wave = None
         self._ended(self)
+
+
+def _first(positions: tuple[int, ...], columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """The columns with the given ones in front."""
+    return tuple(columns[p] for p in positions) + tuple(c for c in columns if c.index not in positions)

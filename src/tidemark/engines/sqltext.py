@@ -106,7 +106,7 @@ class Dialect(Protocol):
     def call(self, function: str, arguments: tuple[str, ...], signature: Signature) -> str: ...
     def stored(self, plan: Stored) -> Source: ...
     def given(self, plan: Given) -> Source: ...
-    def null_safe_equal(self, left: str, right: str) -> str: ...
+    def all_equal(self, pairs: tuple[tuple[str, str, bool], ...]) -> str: ...
     def semi_join(self) -> str: ...
     def from_clause(self, items: tuple[Item, ...], conditions: tuple[Condition, ...]) -> str: ...
     def repeated(self, query: str, alias: str, weight: str) -> str: ...
@@ -130,6 +130,10 @@ class Compiler:
             f"SELECT {listed}, {total} AS {WEIGHT} FROM ({body}) AS {self._alias()} "
             f"GROUP BY {listed} HAVING SUM({WEIGHT}) <> 0"
         )
+
+    def entries(self, plan: Plan) -> str:
+        """The statement for the plan's weighted rows as they come, perhaps several for one row."""
+        return self._weighted_body(plan)[1]
 
     def rows(self, plan: Plan) -> str:
         """The statement for the plan's rows, equal rows repeated, in order if the plan sorts."""
@@ -297,29 +301,25 @@ class Compiler:
     def _touched(self, plan: Touched) -> Source:
         names = _names(len(plan.schema))
         block = self._select(plan.input)
-        inner_names = names
+        weight = None if block.is_unit else WEIGHT
+        inner = self._select_text(block, names, weight)
         left, right = self._alias(), self._alias()
-        inner = self._select_text(block, inner_names, None if block.is_unit else WEIGHT)
-        _, touched = self._weighted_body(plan.touched)
-        equal = " AND ".join(
-            self._key_equal(f"{left}.{names[key]}", f"{right}.c{position}", plan, key, position)
-            for position, key in enumerate(plan.keys)
+        equal = self.dialect.all_equal(
+            tuple(
+                (f"{left}.{names[key]}", f"{right}.c{position}", _both_nullable(plan, key, position))
+                for position, key in enumerate(plan.keys)
+            )
         )
-        shown = [f"{left}.{name} AS {name}" for name in names]
-        weight = None
-        if not block.is_unit:
-            weight = WEIGHT
-            shown.append(f"{left}.{WEIGHT} AS {WEIGHT}")
+        shown = [f"{left}.{name} AS {name}" for name in (*names, *([WEIGHT] if weight else []))]
         query = (
-            f"SELECT {', '.join(shown)} FROM ({inner}) AS {left} {self.dialect.semi_join()} ({touched}) AS {right} "
-            f"ON {equal or 'TRUE'}"
+            f"SELECT {', '.join(shown)} FROM ({inner}) AS {left} {self.dialect.semi_join()} "
+            f"({self._touching(plan.touched)}) AS {right} ON {equal or 'TRUE'}"
         )
         return Source(f"({query})", names, weight)
 
-    def _key_equal(self, left: str, right: str, plan: Touched, key: int, position: int) -> str:
-        if plan.input.schema[key].nullable and plan.touched.schema[position].nullable:
-            return self.dialect.null_safe_equal(left, right)
-        return f"{left} = {right}"
+    def _touching(self, touched: Plan) -> str:
+        """The query of the touched keys."""
+        return self.entries(touched)
 
     # Expressions
 
@@ -402,6 +402,11 @@ def _product(left: Select, right: Select) -> Select:
 
 def _together(parts: Iterable[Output]) -> frozenset[str]:
     return frozenset(alias for part in parts for alias in part.aliases)
+
+
+def _both_nullable(plan: Touched, key: int, position: int) -> bool:
+    """Whether NULL has to match NULL: if one side holds none, '=' says the same."""
+    return plan.input.schema[key].nullable and plan.touched.schema[position].nullable
 
 
 def _names(count: int) -> tuple[str, ...]:

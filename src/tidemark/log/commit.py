@@ -16,6 +16,7 @@ from tidemark.algebra.types import Schema
 class Creation:
     """A relation that begins to be stored, filled from a plan (over stored and given relations) if there is one.
 
+    ``key`` are the positions of columns that tell its rows apart, if such are known: an engine can find rows by them.
     ``logged`` relations keep their changes per version; the inner states of the network do not. ``internal`` ones
     are kept out of the way of foreign readers.
     """
@@ -25,6 +26,7 @@ class Creation:
     plan: Plan | None = None
     logged: bool = True
     internal: bool = False
+    key: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidemark.algebra.plans import Aggregate, Given, Negate, Plan, Scan, State, transform, union
 from tidemark.algebra.types import Schema
 from tidemark.calculus.as_of import Block, resolve
 from tidemark.calculus.chain import differentiate
-from tidemark.calculus.group import merged_delta, partial_sums
+from tidemark.calculus.group import merged_delta, partial_sums, touched_before, with_column_keys
 from tidemark.calculus.states import new
 from tidemark.calculus.terms import distribute
 
@@ -79,19 +79,38 @@ class Refresh:
     reason: str
 
 
-def refresh(node: Node, changed: frozenset[str], block: Block) -> Refresh:
-    """The plans that derive the node's delta when the given influents changed."""
+def refresh(node: Node, changed: frozenset[str], block: Block, *, bulk: bool = False) -> Refresh:
+    """The plans that derive the node's delta when the given influents changed.
+
+    A grouping takes four steps: the change of its input, the partial sums of that change, the stored counts of the
+    touched groups, and the merge of both. Only the first and the third read anything stored. A ``bulk`` change is
+    summed up by the engine as it is derived, so that its rows never leave the engine.
+    """
     if node.strategy == "complete":
         return _complete(node, block)
     delta = differentiate(node.input, changed, dict(node.shared))
     if not isinstance(node.plan, Aggregate):
-        plan = distribute(resolve(delta, block))
-        return Refresh((Stage(plan),), "differential", "differentials")
-    name = f"partial {node.name}"
-    partial = distribute(resolve(partial_sums(node.plan, delta), block))
-    given = Given(name, node.schema)
-    merged = resolve(merged_delta(node.plan, Scan(node.name, node.schema, State.OLD), given), block)
-    return Refresh((Stage(partial, name), Stage(merged)), "differential", "kept counts and differentials")
+        return Refresh((Stage(distribute(resolve(delta, block))),), "differential", "differentials")
+    has_columns = bool(node.plan.keys) or any(call.argument is not None for call in node.plan.aggregates)
+    stages = _sums(node.plan, delta, block) if has_columns and not bulk else _bulk_sums(node.plan, delta, block)
+    partial = Given(_PARTIAL, node.schema)
+    before = touched_before(node.plan, Scan(node.name, node.schema, State.OLD), partial)
+    merged = merged_delta(node.plan, Given(_BEFORE, node.schema), partial)
+    stages += (Stage(resolve(before, block), _BEFORE), Stage(merged))
+    return Refresh(stages, "differential", "kept counts and differentials")
+
+
+_INPUT, _PARTIAL, _BEFORE = "input", "partial", "before"
+
+
+def _sums(grouping: Aggregate, delta: Plan, block: Block) -> tuple[Stage, ...]:
+    prepared = with_column_keys(replace(grouping, input=delta))
+    rows = Stage(distribute(resolve(prepared.input, block)), _INPUT)
+    return (rows, Stage(partial_sums(prepared, Given(_INPUT, prepared.input.schema)), _PARTIAL))
+
+
+def _bulk_sums(grouping: Aggregate, delta: Plan, block: Block) -> tuple[Stage, ...]:
+    return (Stage(distribute(resolve(partial_sums(grouping, delta), block)), _PARTIAL),)
 
 
 def _complete(node: Node, block: Block) -> Refresh:

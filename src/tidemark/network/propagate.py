@@ -24,6 +24,9 @@ from tidemark.log import deltas as delta_tables
 from tidemark.network.build import Network
 from tidemark.network.nodes import Node, NodeKind, Refresh, refresh
 
+BULK_ROWS = 50_000
+"""From how many changed rows on a grouping's input is summed up inside the engine."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -54,14 +57,15 @@ class Wave:
 class RefreshCache:
     """Refresh plans by node and changed influents: a network's plans are derived once, not per transaction."""
 
-    plans: dict[tuple[str, frozenset[str]], Refresh] = field(default_factory=dict)
+    plans: dict[tuple[str, frozenset[str], bool], Refresh] = field(default_factory=dict)
 
-    def get(self, node: Node, changed: frozenset[str], all_changed: frozenset[str]) -> Refresh:
+    def get(self, node: Node, changed: frozenset[str], deltas: Mapping[str, pa.Table]) -> Refresh:
         # Which relations below changed decides how old and new states are read, so it is part of the key.
-        below = frozenset(name for name in all_changed if name in _reads(node)) | changed
-        key = (node.name, below)
+        below = frozenset(name for name in deltas if name in _reads(node)) | changed
+        bulk = sum(deltas[name].num_rows for name in changed) > BULK_ROWS
+        key = (node.name, below, bulk)
         if key not in self.plans:
-            self.plans[key] = refresh(node, changed, Block(changed=below))
+            self.plans[key] = refresh(node, changed, Block(changed=below), bulk=bulk)
         return self.plans[key]
 
 
@@ -89,7 +93,7 @@ def _advance(
     node: Node, touched: frozenset[str], network: Network, wave: Wave, engine: Engine, cache: RefreshCache
 ) -> None:
     started = time.perf_counter()
-    plan = cache.get(node, touched, frozenset(wave.deltas))
+    plan = cache.get(node, touched, wave.deltas)
     given = wave.given()
     delta = None
     try:

@@ -22,6 +22,21 @@ def text_literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def all_equal(pairs: tuple[tuple[str, str, bool], ...]) -> str:
+    """A join condition: each left side equals its right side; True marks pairs in which NULL equals NULL.
+
+    DuckDB prunes what it scans by *one* plain equality, and reads everything when it must hash several columns or
+    match NULLs (5 to 10 times slower on millions of rows). So one plain equality drives the join, the first one, and
+    the others stand in a CASE, where they are checked on what is left.
+    """
+    driving = next((pair for pair in pairs if not pair[2]), None)
+    if driving is None:
+        return " AND ".join(f"{left} IS NOT DISTINCT FROM {right}" for left, right, _ in pairs)
+    rest = [f"{a} {'IS NOT DISTINCT FROM' if nulls else '='} {b}" for a, b, nulls in pairs if (a, b, nulls) != driving]
+    first = f"{driving[0]} = {driving[1]}"
+    return first if not rest else f"{first} AND CASE WHEN {' AND '.join(rest)} THEN TRUE ELSE FALSE END"
+
+
 class DuckDBDialect:
     """Compiles for one statement: knows where stored relations are and under which names deltas were registered."""
 
@@ -69,8 +84,8 @@ class DuckDBDialect:
         columns = tuple(f"c{i}" for i in range(len(plan.schema)))
         return Source(self._given_names[plan.name], columns, WEIGHT, small=True)
 
-    def null_safe_equal(self, left: str, right: str) -> str:
-        return f"{left} IS NOT DISTINCT FROM {right}"
+    def all_equal(self, pairs: tuple[tuple[str, str, bool], ...]) -> str:
+        return all_equal(pairs)
 
     def semi_join(self) -> str:
         return "SEMI JOIN"

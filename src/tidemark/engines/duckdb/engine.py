@@ -5,25 +5,30 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from tidemark.algebra.plans import Given, Plan, walk
-from tidemark.algebra.types import VERSION, WEIGHT
+from tidemark.algebra.types import WEIGHT
+from tidemark.engines.duckdb import changelog
 from tidemark.engines.duckdb.dialect import DuckDBDialect
 from tidemark.engines.duckdb.errors import translated
 from tidemark.engines.duckdb.storage import OWN_SCHEMA, StoredRelation, apply_delta, create, drop, prepare
 from tidemark.engines.schema_json import schema_from_json, schema_to_json
+from tidemark.engines.small import evaluate_small
 from tidemark.engines.sqltext import Compiler
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
 from tidemark.log.commit import Commit, Creation, Loaded
 
 STATEMENTS_KEPT = 512
+_Form = Callable[[Compiler, Plan], str]
+
 _open_paths: set[str] = set()
 _open_paths_lock = threading.Lock()
 
@@ -37,7 +42,7 @@ class DuckDBEngine:
         self.path = path
         self._relations: dict[str, StoredRelation] = {}
         self._rows: dict[str, int] = {}
-        self._statements: dict[int, tuple[Plan, str, tuple[str, ...]]] = {}
+        self._statements: dict[tuple[int, _Form], tuple[Plan, str, tuple[str, ...]]] = {}
         self._connection = _open(path)
 
     def load(self) -> Loaded:
@@ -60,29 +65,33 @@ class DuckDBEngine:
         return Loaded(version, tuple(records))
 
     def evaluate(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
-        return self._run(plan, given, weighted=True).cast(plan.schema.weighted)
+        small = evaluate_small(plan, given)
+        if small is not None:
+            return small
+        if not any(isinstance(part, Given) for part in walk(plan)):
+            return self._run(plan, given, Compiler.weighted, plan.schema.weighted)
+        # What follows from deltas is mostly small: it is made net here, which spares DuckDB the outer grouping.
+        return delta_tables.net(self._run(plan, given, Compiler.entries, plan.schema.weighted))
 
     def fetch(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
-        return self._run(plan, given, weighted=False).cast(plan.schema.arrow)
+        return self._run(plan, given, Compiler.rows, plan.schema.arrow)
 
-    def _run(self, plan: Plan, given: Mapping[str, pa.Table], *, weighted: bool) -> pa.Table:
-        text, needed = self._statement(plan, weighted=weighted)
-        names = plan.schema.names + ((WEIGHT,) if weighted else ())
+    def _run(self, plan: Plan, given: Mapping[str, pa.Table], form: _Form, schema: pa.Schema) -> pa.Table:
+        text, needed = self._statement(plan, form)
         with self._registered({name: given[name] for name in needed}):
             try:
                 result = self._connection.sql(text).to_arrow_table()
             except duckdb.Error as error:
                 raise translated(error) from error
-        return result.rename_columns(list(names))
+        return result.rename_columns(schema.names).cast(schema)
 
-    def _statement(self, plan: Plan, *, weighted: bool) -> tuple[str, tuple[str, ...]]:
+    def _statement(self, plan: Plan, form: _Form) -> tuple[str, tuple[str, ...]]:
         """The SQL of a plan and the deltas it needs; kept for plans that come again (the network's do)."""
-        key = id(plan) * 2 + weighted
+        key = (id(plan), form)
         kept = self._statements.get(key)
         if kept is None:
             needed = tuple(dict.fromkeys(part.name for part in walk(plan) if isinstance(part, Given)))
-            compiler = Compiler(self._dialect(needed))
-            text = compiler.weighted(plan) if weighted else compiler.rows(plan)
+            text = form(Compiler(self._dialect(needed)), plan)
             if len(self._statements) >= STATEMENTS_KEPT:
                 self._statements.clear()
             # The plan is kept too, so that its identity cannot be taken by another one.
@@ -120,14 +129,17 @@ class DuckDBEngine:
 
     def _apply(self, commit: Commit) -> None:
         for name in commit.dropped:
-            drop(self._connection, self._relations.pop(name))
+            relation = self._relations.pop(name)
+            changelog.forget(self._connection, relation)
+            drop(self._connection, relation)
             del self._rows[name]
         for creation in commit.created:
             self._create(creation, commit.given)
         for name, delta in commit.deltas.items():
             if delta.num_rows:
-                apply_delta(self._connection, self._relations[name], delta, commit.version)
+                apply_delta(self._connection, self._relations[name], delta)
                 self._rows[name] += delta_tables.growth(delta)
+        changelog.append(self._connection, self._relations, commit.deltas, commit.version)
         created = [_relation_to_json(self._relations[creation.relation]) for creation in commit.created]
         change = json.dumps({"created": created, "dropped": list(commit.dropped)})
         self._connection.execute(
@@ -136,10 +148,10 @@ class DuckDBEngine:
         )
 
     def _create(self, creation: Creation, given: Mapping[str, pa.Table]) -> None:
-        relation = StoredRelation(creation.relation, creation.schema, creation.logged, creation.internal)
+        relation = StoredRelation(creation.relation, creation.schema, creation.logged, creation.internal, creation.key)
         create(self._connection, relation)
         if creation.plan is not None:
-            text, needed = self._statement(creation.plan, weighted=False)
+            text, needed = self._statement(creation.plan, Compiler.rows)
             with self._registered({name: given[name] for name in needed}):
                 self._connection.execute(f"INSERT INTO {relation.table} {text}")
         self._relations[relation.name] = relation
@@ -154,12 +166,7 @@ class DuckDBEngine:
             return
 
     def changes(self, relation: str, since: int) -> pa.Table:
-        stored = self._relations[relation]
-        result = self._connection.sql(
-            f"SELECT * FROM {stored.log_table} WHERE {VERSION} > {int(since)} ORDER BY {VERSION}"
-        ).to_arrow_table()
-        schema = stored.schema.arrow.append(pa.field(VERSION, pa.int64())).append(pa.field(WEIGHT, pa.int64()))
-        return result.rename_columns(schema.names).cast(schema)
+        return changelog.read(self._connection, self._relations[relation], since)
 
     def trace(self, version: int) -> str | None:
         found = self._connection.execute(
@@ -232,13 +239,11 @@ def _relation_to_json(relation: StoredRelation) -> dict[str, object]:
         "schema": schema_to_json(relation.schema),
         "logged": relation.logged,
         "internal": relation.internal,
+        "key": list(relation.key),
     }
 
 
-def _relation_from_json(record: dict[str, object]) -> StoredRelation:
+def _relation_from_json(record: dict[str, Any]) -> StoredRelation:
     return StoredRelation(
-        str(record["name"]),
-        schema_from_json(record["schema"]),
-        bool(record["logged"]),
-        bool(record["internal"]),
+        record["name"], schema_from_json(record["schema"]), record["logged"], record["internal"], tuple(record["key"])
     )

@@ -1,7 +1,8 @@
 """How relations, their logs and the commits lie in a DuckDB database.
 
 User tables and views are plain tables of the main schema, equal rows repeated, so that any DuckDB client can read
-them. Everything else (commits, logs, inner states) lies in the schema ``_tidemark``.
+them. Everything else (commits, logs, inner states) lies in the schema ``_tidemark``. Small deltas are logged as Arrow,
+all those of a commit with one statement; large ones in a table of their relation.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidemark.algebra.functions import duckdb_type
 from tidemark.algebra.types import VERSION, WEIGHT, Schema
-from tidemark.engines.duckdb.dialect import quote
+from tidemark.engines.duckdb.dialect import all_equal, quote
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
 
@@ -29,6 +31,7 @@ class StoredRelation:
     schema: Schema
     logged: bool
     internal: bool
+    key: tuple[int, ...] = ()
 
     @property
     def table(self) -> str:
@@ -63,6 +66,7 @@ def prepare(connection: duckdb.DuckDBPyConnection, path: str) -> None:
         f"CREATE TABLE {OWN_SCHEMA}.commits "
         "(version BIGINT, time TIMESTAMP, catalog VARCHAR[], trace VARCHAR, relations VARCHAR)"
     )
+    connection.execute(f"CREATE TABLE {OWN_SCHEMA}.log (version BIGINT, relation VARCHAR, delta BLOB)")
     connection.execute("COMMIT")
 
 
@@ -80,53 +84,59 @@ def drop(connection: duckdb.DuckDBPyConnection, relation: StoredRelation) -> Non
         connection.execute(f"DROP TABLE {relation.log_table}")
 
 
-def apply_delta(connection: duckdb.DuckDBPyConnection, relation: StoredRelation, delta: pa.Table, version: int) -> None:
-    """Bring the stored rows up to date and append the delta to the log."""
+def apply_delta(connection: duckdb.DuckDBPyConnection, relation: StoredRelation, delta: pa.Table) -> None:
+    """Bring the stored rows up to date."""
     names = [f"c{i}" for i in range(len(relation.schema))]
-    nullable = {name for name, column in zip(names, delta.columns, strict=False) if column.null_count}
+    leaving = delta_tables.deleted(delta)
     connection.register("delta", delta.rename_columns([*names, WEIGHT]))
     try:
-        _delete(connection, relation, names, nullable, delta)
-        connection.execute(
-            f"INSERT INTO {relation.table} SELECT {', '.join(f'd.{name}' for name in names)} FROM delta AS d, "
-            f"LATERAL (SELECT unnest(range(d.{WEIGHT}))) AS copies WHERE d.{WEIGHT} > 0"
-        )
-        if relation.logged:
-            connection.execute(
-                f"INSERT INTO {relation.log_table} SELECT {', '.join(names)}, {version}, {WEIGHT} FROM delta"
-            )
+        if leaving.num_rows:
+            _delete(connection, relation, leaving)
+        if leaving.num_rows < delta.num_rows:
+            _insert(connection, relation, names, delta)
     finally:
         connection.unregister("delta")
 
 
-def _delete(
-    connection: duckdb.DuckDBPyConnection,
-    relation: StoredRelation,
-    names: list[str],
-    nullable: set[str],
-    delta: pa.Table,
-) -> None:
+def _insert(connection: duckdb.DuckDBPyConnection, relation: StoredRelation, names: list[str], delta: pa.Table) -> None:
+    shown = ", ".join(f"d.{name}" for name in names)
+    source = "delta AS d"
+    if pc.max(delta.column(WEIGHT)).as_py() > 1:
+        source += f", LATERAL (SELECT unnest(range(d.{WEIGHT}))) AS copies"
+    connection.execute(f"INSERT INTO {relation.table} SELECT {shown} FROM {source} WHERE d.{WEIGHT} > 0")
+
+
+def _delete(connection: duckdb.DuckDBPyConnection, relation: StoredRelation, leaving: pa.Table) -> None:
     """Remove as many equal rows as the negative weights say; fewer found means a damaged database."""
-    leaving = delta_tables.size(delta_tables.deleted(delta))
-    if not leaving:
-        return
-    # '=' wherever the delta holds no NULL: DuckDB prunes by it, and cannot by IS NOT DISTINCT FROM.
-    matches = " AND ".join(
-        f"r.{quote(f.name)} {'IS NOT DISTINCT FROM' if name in nullable else '='} d.{name}"
-        for name, f in zip(names, relation.schema.fields, strict=True)
+    positions = _driving_first(relation, leaving)
+    pairs = tuple(
+        (f"r.{quote(relation.schema[p].name)}", f"d.c{p}", leaving.column(p).null_count > 0) for p in positions
     )
-    partition = ", ".join(f"d.{name}" for name in names)
-    found = connection.execute(
-        f"DELETE FROM {relation.table} WHERE rowid IN (SELECT id FROM (SELECT r.rowid AS id, d.{WEIGHT} AS weight, "
-        f"row_number() OVER (PARTITION BY {partition}) AS copy FROM {relation.table} AS r JOIN "
-        f"(SELECT * FROM delta WHERE {WEIGHT} < 0) AS d ON {matches}) AS found WHERE copy <= -weight)"
-    ).fetchall()[0][0]
-    if found != leaving:
+    if relation.key:
+        text = f"DELETE FROM {relation.table} AS r USING delta AS d WHERE d.{WEIGHT} < 0 AND {all_equal(pairs)}"
+    else:
+        entries = f"(SELECT *, row_number() OVER () AS entry FROM delta WHERE {WEIGHT} < 0) AS d"
+        text = (
+            f"DELETE FROM {relation.table} WHERE rowid IN (SELECT id FROM (SELECT r.rowid AS id, d.{WEIGHT} AS weight, "
+            f"row_number() OVER (PARTITION BY d.entry) AS copy FROM {relation.table} AS r JOIN {entries} "
+            f"ON {all_equal(pairs)}) AS found WHERE copy <= -weight)"
+        )
+    found, wanted = connection.execute(text).fetchall()[0][0], delta_tables.size(leaving)
+    if found != wanted:
         raise TidemarkError(
             "damaged",
-            f"{relation.name} should lose {leaving} rows, but only {found} were found",
+            f"{relation.name} should lose {wanted} rows, but {found} were found",
             hint="run AUDIT on its views; the stored content was changed by somebody else",
         )
+
+
+def _driving_first(relation: StoredRelation, leaving: pa.Table) -> list[int]:
+    """The columns with the most telling one in front: a key's, else the one with the most different values."""
+    positions = list(range(len(relation.schema)))
+    if relation.key:
+        return [*relation.key, *(p for p in positions if p not in relation.key)]
+    few = leaving.slice(0, 100)
+    return sorted(positions, key=lambda p: (few.column(p).null_count > 0, -len(pc.unique(few.column(p)))))
 
 
 def _has_table(connection: duckdb.DuckDBPyConnection, schema: str, table: str) -> bool:

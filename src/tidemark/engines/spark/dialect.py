@@ -20,7 +20,7 @@ from decimal import Decimal
 
 from tidemark.algebra.expressions import Literal
 from tidemark.algebra.functions import Signature, spark_cast, spark_type
-from tidemark.algebra.plans import Given, Plan, Stored, Touched
+from tidemark.algebra.plans import Given, Plan, Stored
 from tidemark.algebra.types import WEIGHT, Kind, Schema, Type
 from tidemark.engines.spark.routing import Sizes, drives_joins, is_small
 from tidemark.engines.sqltext import (
@@ -115,8 +115,8 @@ class SparkDialect:
     def given(self, plan: Given) -> Source:
         return Source(self._given[plan.name], _names(plan.schema), WEIGHT)
 
-    def null_safe_equal(self, left: str, right: str) -> str:
-        return f"{left} <=> {right}"
+    def all_equal(self, pairs: tuple[tuple[str, str, bool], ...]) -> str:
+        return " AND ".join(f"{left} {'<=>' if nulls else '='} {right}" for left, right, nulls in pairs)
 
     def semi_join(self) -> str:
         return "LEFT SEMI JOIN"
@@ -136,10 +136,6 @@ class SparkCompiler(Compiler):
 
     dialect: SparkDialect
 
-    def entries(self, plan: Plan) -> str:
-        """The plan's rows with their weights as they come, not net: cheaper on Spark if the caller adds up."""
-        return self._weighted_body(plan)[1]
-
     def _from(self, source: Source) -> Select:
         alias = self._alias()
         columns = tuple(f"{alias}_{column}" for column in source.columns)
@@ -157,26 +153,13 @@ class SparkCompiler(Compiler):
         source = super()._source(plan)
         return replace(source, small=drives_joins(plan, self.dialect.sizes))
 
-    def _touched(self, plan: Touched) -> Source:
-        """As in ``sqltext``, but the touched keys are sent to the input, whatever size Spark thinks they have."""
-        names = _names(plan.schema)
-        block = self._select(plan.input)
-        left, right, hinted = self._alias(), self._alias(), self._alias()
-        weight = None if block.is_unit else WEIGHT
-        inner = self._select_text(block, names, weight)
-        _, touched = self._weighted_body(plan.touched)
-        if is_small(plan.touched, self.dialect.sizes):
-            touched = f"SELECT /*+ BROADCAST({hinted}) */ * FROM ({touched}) AS {hinted}"
-        equal = " AND ".join(
-            self._key_equal(f"{left}.{names[key]}", f"{right}.c{position}", plan, key, position)
-            for position, key in enumerate(plan.keys)
-        )
-        shown = [f"{left}.{name} AS {name}" for name in (*names, *([WEIGHT] if weight else []))]
-        query = (
-            f"SELECT {', '.join(shown)} FROM ({inner}) AS {left} {self.dialect.semi_join()} "
-            f"({touched}) AS {right} ON {equal or 'TRUE'}"
-        )
-        return Source(f"({query})", names, weight)
+    def _touching(self, touched: Plan) -> str:
+        """The touched keys are sent to the input, whatever size Spark thinks they have."""
+        query = super()._touching(touched)
+        if not is_small(touched, self.dialect.sizes):
+            return query
+        hinted = self._alias()
+        return f"SELECT /*+ BROADCAST({hinted}) */ * FROM ({query}) AS {hinted}"
 
 
 def _outward(items: tuple[Item, ...], conditions: tuple[Condition, ...], *, far: bool) -> str:

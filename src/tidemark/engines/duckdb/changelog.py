@@ -1,0 +1,73 @@
+"""The log of changes in a DuckDB database: small deltas as Arrow in one table, large ones in tables of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import duckdb
+import pyarrow as pa
+
+from tidemark.algebra.types import VERSION, WEIGHT
+from tidemark.engines.duckdb.storage import OWN_SCHEMA, StoredRelation
+
+MOST_ROWS_INLINE = 5_000
+
+
+def append(
+    connection: duckdb.DuckDBPyConnection,
+    relations: Mapping[str, StoredRelation],
+    deltas: Mapping[str, pa.Table],
+    version: int,
+) -> None:
+    """Log the deltas of one commit."""
+    inline: list[object] = []
+    for name, delta in deltas.items():
+        if not relations[name].logged or not delta.num_rows:
+            continue
+        if delta.num_rows <= MOST_ROWS_INLINE:
+            inline += [version, name, _to_bytes(delta)]
+        else:
+            _append_rows(connection, relations[name], delta, version)
+    if inline:
+        places = ", ".join(["(?, ?, ?)"] * (len(inline) // 3))
+        connection.execute(f"INSERT INTO {OWN_SCHEMA}.log VALUES {places}", inline)
+
+
+def read(connection: duckdb.DuckDBPyConnection, relation: StoredRelation, since: int) -> pa.Table:
+    """The changes of a relation after a version, in the order of versions."""
+    schema = relation.schema.arrow.append(pa.field(VERSION, pa.int64())).append(pa.field(WEIGHT, pa.int64()))
+    rows = connection.sql(f"SELECT * FROM {relation.log_table} WHERE {VERSION} > {int(since)}").to_arrow_table()
+    parts = [rows.rename_columns(schema.names).cast(schema)]
+    found = connection.execute(
+        f"SELECT version, delta FROM {OWN_SCHEMA}.log WHERE relation = ? AND version > ? ORDER BY version",
+        [relation.name, since],
+    ).fetchall()
+    for version, data in found:
+        delta = pa.ipc.open_stream(data).read_all()
+        stamp = pa.array([version] * delta.num_rows, pa.int64())
+        parts.append(delta.add_column(delta.num_columns - 1, VERSION, stamp).cast(schema))
+    return pa.concat_tables(parts).sort_by(VERSION)
+
+
+def forget(connection: duckdb.DuckDBPyConnection, relation: StoredRelation) -> None:
+    """Remove what is logged of a relation that is dropped."""
+    connection.execute(f"DELETE FROM {OWN_SCHEMA}.log WHERE relation = ?", [relation.name])
+
+
+def _append_rows(
+    connection: duckdb.DuckDBPyConnection, relation: StoredRelation, delta: pa.Table, version: int
+) -> None:
+    names = [f"c{i}" for i in range(len(relation.schema))]
+    connection.register("delta", delta.rename_columns([*names, WEIGHT]))
+    try:
+        shown = ", ".join(names)
+        connection.execute(f"INSERT INTO {relation.log_table} SELECT {shown}, {version}, {WEIGHT} FROM delta")
+    finally:
+        connection.unregister("delta")
+
+
+def _to_bytes(delta: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, delta.schema) as writer:
+        writer.write_table(delta)
+    return bytes(sink.getvalue())
