@@ -10,9 +10,10 @@ import pytest
 
 import tidemark as tm
 from tests.support import check_invariant
+from tidemark.engines.duckdb import DuckDBEngine
 
 
-@pytest.fixture(params=["reference", "duckdb", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.fixture(params=["reference", "duckdb", "duckdb by statements", pytest.param("spark", marks=pytest.mark.spark)])
 def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -30,4 +31,6 @@ def open_database(engine: str, request: pytest.FixtureRequest, path: Path) -> tm
     if engine == "spark":
         session: Any = request.getfixturevalue("spark")
         return tm.connect(session, lake=str(path / "lake"))
+    if engine == "duckdb by statements":
+        return tm.Database(DuckDBEngine(by_statements=True))
     return tm.connect(engine)

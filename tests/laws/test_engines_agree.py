@@ -23,10 +23,10 @@ from tidemark.engines.reference.evaluate import evaluate
 from tidemark.log.commit import Commit, Creation
 
 
-@pytest.fixture(scope="module")
-def duckdb_engine() -> Iterator[DuckDBEngine]:
+@pytest.fixture(scope="module", params=["in process", "by statements"])
+def duckdb_engine(request: pytest.FixtureRequest) -> Iterator[DuckDBEngine]:
     """One connection for all examples: opening one costs more than an example."""
-    engine = DuckDBEngine()
+    engine = DuckDBEngine(by_statements=request.param == "by statements")
     engine.load()
     yield engine
     engine.close()

@@ -37,6 +37,29 @@ def all_equal(pairs: tuple[tuple[str, str, bool], ...]) -> str:
     return first if not rest else f"{first} AND CASE WHEN {' AND '.join(rest)} THEN TRUE ELSE FALSE END"
 
 
+def literal_text(literal: Literal) -> str:
+    """A literal with its type."""
+    value, name = literal.value, duckdb_type(literal.type)
+    if value is None:
+        return f"CAST(NULL AS {name})"
+    match value:
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case str():
+            return text_literal(value)
+        case float() if not math.isfinite(value):
+            return f"CAST('{value}' AS DOUBLE)"
+        case dt.datetime():
+            return f"CAST('{value.isoformat(sep=' ')}' AS TIMESTAMP)"
+        case dt.date():
+            return f"CAST('{value.isoformat()}' AS DATE)"
+        case int() if literal.type.kind is Kind.INT:
+            return str(value) if value >= 0 else f"({value})"
+        case Decimal():
+            return f"CAST('{value:f}' AS {name})"
+    return f"CAST('{value!r}' AS {name})"
+
+
 class DuckDBDialect:
     """Compiles for one statement: knows where stored relations are and under which names deltas were registered."""
 
@@ -51,25 +74,7 @@ class DuckDBDialect:
         return duckdb_type(type)
 
     def literal(self, literal: Literal) -> str:
-        value, name = literal.value, duckdb_type(literal.type)
-        if value is None:
-            return f"CAST(NULL AS {name})"
-        match value:
-            case bool():
-                return "TRUE" if value else "FALSE"
-            case str():
-                return text_literal(value)
-            case float() if not math.isfinite(value):
-                return f"CAST('{value}' AS DOUBLE)"
-            case dt.datetime():
-                return f"CAST('{value.isoformat(sep=' ')}' AS TIMESTAMP)"
-            case dt.date():
-                return f"CAST('{value.isoformat()}' AS DATE)"
-            case int() if literal.type.kind is Kind.INT:
-                return str(value) if value >= 0 else f"({value})"
-            case Decimal():
-                return f"CAST('{value:f}' AS {name})"
-        return f"CAST('{value!r}' AS {name})"
+        return literal_text(literal)
 
     def cast(self, text: str, source: Type, target: Type) -> str:
         return duckdb_cast(text, source, target)

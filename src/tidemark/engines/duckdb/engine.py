@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import uuid
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,13 @@ import duckdb
 import pyarrow as pa
 
 from tidemark.algebra.plans import Given, Plan, walk
-from tidemark.algebra.types import WEIGHT
 from tidemark.engines.duckdb import changelog
 from tidemark.engines.duckdb.dialect import DuckDBDialect
 from tidemark.engines.duckdb.errors import translated
+from tidemark.engines.duckdb.given import GivenTables
+from tidemark.engines.duckdb.lookups import Lookups
 from tidemark.engines.duckdb.storage import OWN_SCHEMA, StoredRelation, apply_delta, create, drop, prepare
+from tidemark.engines.outward import evaluate_outward
 from tidemark.engines.schema_json import schema_from_json, schema_to_json
 from tidemark.engines.small import evaluate_small
 from tidemark.engines.sqltext import Compiler
@@ -27,6 +29,7 @@ from tidemark.log import deltas as delta_tables
 from tidemark.log.commit import Commit, Creation, Loaded
 
 STATEMENTS_KEPT = 512
+_TOKEN = uuid.uuid4().hex
 _Form = Callable[[Compiler, Plan], str]
 
 _open_paths: set[str] = set()
@@ -34,16 +37,23 @@ _open_paths_lock = threading.Lock()
 
 
 class DuckDBEngine:
-    """Embedded, in memory (``path=None``) or durable in one file."""
+    """Embedded, in memory (``path=None``) or durable in one file.
+
+    A handful of rows is evaluated in this process, by the interpreter and point reads; ``by_statements`` runs every
+    plan as a statement instead, so that tests see both ways.
+    """
 
     name = "duckdb"
 
-    def __init__(self, path: str | None = None) -> None:
+    def __init__(self, path: str | None = None, *, by_statements: bool = False) -> None:
         self.path = path
+        self._by_statements = by_statements
         self._relations: dict[str, StoredRelation] = {}
         self._rows: dict[str, int] = {}
         self._statements: dict[tuple[int, _Form], tuple[Plan, str, tuple[str, ...]]] = {}
         self._connection = _open(path)
+        self._given = GivenTables(self._connection)
+        self._lookups = Lookups(self._connection, lambda relation: self._relations[relation].table)
 
     def load(self) -> Loaded:
         records: list[str] = []
@@ -65,7 +75,7 @@ class DuckDBEngine:
         return Loaded(version, tuple(records))
 
     def evaluate(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
-        small = evaluate_small(plan, given)
+        small = None if self._by_statements else self._in_process(plan, given)
         if small is not None:
             return small
         if not any(isinstance(part, Given) for part in walk(plan)):
@@ -73,17 +83,26 @@ class DuckDBEngine:
         # What follows from deltas is mostly small: it is made net here, which spares DuckDB the outer grouping.
         return delta_tables.net(self._run(plan, given, Compiler.entries, plan.schema.weighted))
 
+    def _in_process(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table | None:
+        small = evaluate_small(plan, given)
+        return evaluate_outward(plan, given, self._lookups) if small is None else small
+
     def fetch(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
         return self._run(plan, given, Compiler.rows, plan.schema.arrow)
 
     def _run(self, plan: Plan, given: Mapping[str, pa.Table], form: _Form, schema: pa.Schema) -> pa.Table:
-        text, needed = self._statement(plan, form)
-        with self._registered({name: given[name] for name in needed}):
-            try:
-                result = self._connection.sql(text).to_arrow_table()
-            except duckdb.Error as error:
-                raise translated(error) from error
+        try:
+            result = self._connection.sql(self._text(plan, given, form)).to_arrow_table()
+        except duckdb.Error as error:
+            raise translated(error) from error
         return result.rename_columns(schema.names).cast(schema)
+
+    def _text(self, plan: Plan, given: Mapping[str, pa.Table], form: _Form) -> str:
+        """The statement of a plan, with the names under which its deltas are registered now."""
+        text, needed = self._statement(plan, form)
+        for position, name in enumerate(needed):
+            text = text.replace(_placeholder(position), self._given.name_of(given[name]))
+        return text
 
     def _statement(self, plan: Plan, form: _Form) -> tuple[str, tuple[str, ...]]:
         """The SQL of a plan and the deltas it needs; kept for plans that come again (the network's do)."""
@@ -99,27 +118,19 @@ class DuckDBEngine:
         return kept[1], kept[2]
 
     def _dialect(self, needed: tuple[str, ...]) -> DuckDBDialect:
-        names = {name: f"given_{position}" for position, name in enumerate(needed)}
+        names = {name: _placeholder(position) for position, name in enumerate(needed)}
         return DuckDBDialect(lambda relation: self._relations[relation].table, names)
-
-    @contextmanager
-    def _registered(self, given: Mapping[str, pa.Table]) -> Iterator[None]:
-        for position, table in enumerate(given.values()):
-            positional = [f"c{i}" for i in range(table.num_columns - 1)] + [WEIGHT]
-            self._connection.register(f"given_{position}", table.rename_columns(positional))
-        try:
-            yield
-        finally:
-            for position in range(len(given)):
-                self._connection.unregister(f"given_{position}")
 
     def commit(self, commit: Commit) -> None:
         kept_relations, kept_rows = dict(self._relations), dict(self._rows)
-        self._statements.clear() if commit.created or commit.dropped else None
+        if commit.created or commit.dropped:
+            self._statements.clear()
+        self._lookups.forget()
         self._connection.execute("BEGIN")
         try:
             self._apply(commit)
             self._connection.execute("COMMIT")
+            self._given.release()
         except BaseException as error:
             self._relations, self._rows = kept_relations, kept_rows
             self._rollback()
@@ -137,7 +148,7 @@ class DuckDBEngine:
             self._create(creation, commit.given)
         for name, delta in commit.deltas.items():
             if delta.num_rows:
-                apply_delta(self._connection, self._relations[name], delta)
+                apply_delta(self._connection, self._relations[name], delta, self._given.name_of)
                 self._rows[name] += delta_tables.growth(delta)
         changelog.append(self._connection, self._relations, commit.deltas, commit.version)
         created = [_relation_to_json(self._relations[creation.relation]) for creation in commit.created]
@@ -151,14 +162,13 @@ class DuckDBEngine:
         relation = StoredRelation(creation.relation, creation.schema, creation.logged, creation.internal, creation.key)
         create(self._connection, relation)
         if creation.plan is not None:
-            text, needed = self._statement(creation.plan, Compiler.rows)
-            with self._registered({name: given[name] for name in needed}):
-                self._connection.execute(f"INSERT INTO {relation.table} {text}")
+            self._connection.execute(f"INSERT INTO {relation.table} {self._text(creation.plan, given, Compiler.rows)}")
         self._relations[relation.name] = relation
         count = self._connection.execute(f"SELECT count(*) FROM {relation.table}").fetchall()
         self._rows[relation.name] = count[0][0]
 
     def _rollback(self) -> None:
+        self._given.rolled_back()
         # DuckDB may have ended the transaction itself when the failure was fatal.
         try:
             self._connection.execute("ROLLBACK")
@@ -182,6 +192,11 @@ class DuckDBEngine:
         if self.path is not None:
             with _open_paths_lock:
                 _open_paths.discard(os.path.realpath(self.path))
+
+
+def _placeholder(position: int) -> str:
+    """What stands in a kept statement for a delta's name: nothing that a user's text could hold."""
+    return f"given_{_TOKEN}_{position}_"
 
 
 def _open(path: str | None) -> duckdb.DuckDBPyConnection:

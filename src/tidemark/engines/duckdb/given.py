@@ -1,0 +1,49 @@
+"""Arrow tables that DuckDB can read by name, kept registered for a while.
+
+One transaction reads the same delta in many statements. Registering costs as much as a small statement, so a table
+stays under its name until that name is needed for another one.
+"""
+
+from __future__ import annotations
+
+import duckdb
+import pyarrow as pa
+
+from tidemark.algebra.types import WEIGHT
+
+MOST_KEPT = 16
+MOST_ROWS_KEPT = 100_000
+
+
+class GivenTables:
+    """A ring of names under which weighted tables are registered, with positional column names."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+        self._kept: dict[int, tuple[pa.Table, str]] = {}
+        self._next = 0
+
+    def name_of(self, table: pa.Table) -> str:
+        """The name under which the table can be read, until ``MOST_KEPT`` others were asked for."""
+        kept = self._kept.get(id(table))
+        if kept is not None:
+            return kept[1]
+        name = f"given_{self._next}"
+        self._next = (self._next + 1) % MOST_KEPT
+        self._kept = {key: entry for key, entry in self._kept.items() if entry[1] != name}
+        positional = [f"c{i}" for i in range(table.num_columns - 1)] + [WEIGHT]
+        self._connection.register(name, table.rename_columns(positional))
+        # The table itself is kept, so that its identity cannot be taken by another one.
+        self._kept[id(table)] = (table, name)
+        return name
+
+    def release(self) -> None:
+        """Let go of the tables if they are large."""
+        if sum(table.num_rows for table, _ in self._kept.values()) > MOST_ROWS_KEPT:
+            for _, name in self._kept.values():
+                self._connection.unregister(name)
+            self._kept = {}
+
+    def rolled_back(self) -> None:
+        """Names that were registered inside a transaction are gone with it: trust none of them."""
+        self._kept = {}
