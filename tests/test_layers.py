@@ -24,6 +24,7 @@ LAYERS = (
     ("cli",),
     ("database",),
     ("network",),
+    ("passes",),  # rewrites of plans and differentials, between those who derive them and those who run them
     ("calculus", "sql"),
     ("engines",),
     ("log",),

@@ -52,3 +52,10 @@ class TidemarkError(Exception):
         if self.hint is not None:
             parts.append(f"hint: {self.hint}")
         return "\n".join(parts)
+
+
+def too_complex() -> TidemarkError:
+    """Python's recursion limit was reached."""
+    return TidemarkError(
+        "too_complex", "the statement is nested too deeply", hint="split it: views can be defined on views"
+    )

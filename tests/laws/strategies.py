@@ -11,8 +11,10 @@ from tidemark.algebra.plans import (
     Aggregate,
     AggregateCall,
     AggregateFunction,
+    Difference,
     Distinct,
     Filter,
+    Intersection,
     Join,
     Plan,
     Project,
@@ -114,11 +116,12 @@ def with_arity(plan: Plan, arity: int) -> Plan:
 
 @st.composite
 def plans(draw: st.DrawFn, depth: int = 3, *, linear: bool = False) -> Plan:
-    """A random plan over the tables; ``linear`` leaves out distinct and grouping."""
+    """A random plan over the tables; ``linear`` leaves out distinct, grouping and set operations."""
     if depth == 0:
         name = draw(st.sampled_from(sorted(TABLES)))
         return Scan(name, TABLES[name])
-    kinds = ["leaf", "filter", "project", "join", "join", "union"] + ([] if linear else ["distinct", "group", "group"])
+    kinds = ["leaf", "filter", "project", "join", "join", "union"]
+    kinds += [] if linear else ["distinct", "group", "group", "difference", "intersection"]
     kind = draw(st.sampled_from(kinds))
     if kind == "leaf":
         return draw(plans(0))
@@ -139,6 +142,10 @@ def plans(draw: st.DrawFn, depth: int = 3, *, linear: bool = False) -> Plan:
             other = draw(plans(depth - 1, linear=linear))
             part = with_arity(other, len(source.schema))
             return Union((source, part))
+        case "difference" | "intersection":
+            other = with_arity(draw(plans(depth - 1)), len(source.schema))
+            sides = (Distinct(source), Distinct(other)) if draw(st.booleans()) else (source, other)
+            return Difference(*sides) if kind == "difference" else Intersection(*sides)
         case "distinct":
             return Distinct(source)
     return draw(groupings(source))

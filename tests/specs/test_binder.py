@@ -114,6 +114,118 @@ Project CASE WHEN (b > 0) THEN 'p' ELSE c END AS case, coalesce(b, 0) AS coalesc
 """,
         ),
         (
+            "SELECT a FROM t EXCEPT ALL SELECT x FROM s",
+            """
+Difference
+├─ Project CAST(a AS BIGINT) AS a
+│  └─ Project a
+│     └─ t
+└─ Project x
+   └─ s
+""",
+        ),
+        (
+            "SELECT a FROM t EXCEPT SELECT a FROM s INTERSECT ALL SELECT b FROM t",
+            """
+Difference
+├─ Distinct
+│  └─ Project a
+│     └─ t
+└─ Distinct
+   └─ Intersection
+      ├─ Project a
+      │  └─ s
+      └─ Project b
+         └─ t
+""",
+        ),
+        (
+            "SELECT 1 AS n UNION SELECT 2 EXCEPT ALL SELECT 3 INTERSECT SELECT 4 ORDER BY n",
+            """
+Sort n
+└─ Difference
+   ├─ Distinct
+   │  └─ Union
+   │     ├─ Project 1 AS n
+   │     │  └─ Values [()]
+   │     └─ Project 2 AS column1
+   │        └─ Values [()]
+   └─ Intersection
+      ├─ Distinct
+      │  └─ Project 3 AS column1
+      │     └─ Values [()]
+      └─ Distinct
+         └─ Project 4 AS column1
+            └─ Values [()]
+""",
+        ),
+        (
+            "SELECT a FROM t EXCEPT (SELECT a FROM s EXCEPT SELECT b FROM plain)",
+            """
+Difference
+├─ Distinct
+│  └─ Project a
+│     └─ t
+└─ Distinct
+   └─ Difference
+      ├─ Distinct
+      │  └─ Project a
+      │     └─ s
+      └─ Distinct
+         └─ Project b
+            └─ Project a, b
+               └─ Filter (b > 0)
+                  └─ t
+""",
+        ),
+        ("VALUES (1, 'x'), (2.5, NULL)", "Values [(1.0, 'x'), (2.5, NULL)]"),
+        ("VALUES (DATE '2024-01-31'), ('2024-02-01')", "Values [(DATE '2024-01-31'), (DATE '2024-02-01')]"),
+        ("VALUES (2), (1 + 0) ORDER BY 1 LIMIT 1", "Sort column1 limit 1\n└─ Values [(2), (1)]"),
+        (
+            "SELECT q.k, column2 FROM (VALUES (1, TRUE), (1, TRUE)) AS q (k)",
+            """
+Project k, column2
+└─ Project column1 AS k, column2
+   └─ Values [(1, TRUE), (1, TRUE)]
+""",
+        ),
+        (
+            "WITH q (k) AS (VALUES (1)) SELECT k FROM q EXCEPT VALUES (2)",
+            """
+Difference
+├─ Distinct
+│  └─ Project k
+│     └─ Project column1 AS k
+│        └─ Project column1
+│           └─ Values [(1)]
+└─ Distinct
+   └─ Project column1
+      └─ Values [(2)]
+""",
+        ),
+        (
+            "SELECT * FROM t NATURAL JOIN (SELECT b, a, x FROM s CROSS JOIN (SELECT b FROM t) AS u) AS q",
+            """
+Project a, b, c, d, e, f, x
+└─ Join ((a = a) AND (b = b))
+   ├─ t
+   └─ Project b, a, x
+      └─ Join TRUE
+         ├─ s
+         └─ Project b
+            └─ t
+""",
+        ),
+        (
+            "SELECT * FROM mat NATURAL INNER JOIN s",
+            """
+Project k, n, a, x
+└─ Join TRUE
+   ├─ mat
+   └─ s
+""",
+        ),
+        (
             "SELECT a FROM t ORDER BY b DESC NULLS LAST, 1 LIMIT 3",
             """
 Sort hidden DESC, a limit 3
@@ -157,9 +269,22 @@ def test_queries_become_plans(sql: str, plan: str) -> None:
         ("SELECT random()", "unknown_function", None),
         ("SELECT now()", "unknown_function", None),
         ("SELECT a FROM t LEFT JOIN s USING (a)", "unsupported", None),
-        ("SELECT a FROM t NATURAL JOIN s", "unsupported", None),
-        ("SELECT a FROM t EXCEPT SELECT a FROM s", "unsupported", None),
-        ("SELECT a FROM t INTERSECT SELECT a FROM s", "unsupported", None),
+        ("SELECT a FROM t NATURAL LEFT JOIN s", "unsupported", None),
+        ("SELECT 1 FROM t JOIN plain ON t.a = plain.b NATURAL JOIN s", "ambiguous_name", "s"),
+        ("SELECT a FROM t EXCEPT SELECT c FROM t", "type", None),
+        ("SELECT a FROM t EXCEPT ALL SELECT a, b FROM t", "type", None),
+        ("SELECT a FROM t INTERSECT SELECT e FROM t", "type", None),
+        ("SELECT a FROM t EXCEPT ALL BY NAME SELECT a FROM s", "unsupported", None),
+        ("SELECT a FROM t EXCEPT (SELECT a FROM s LIMIT 1)", "unsupported", None),
+        ("VALUES (1, 2), (3)", "type", None),
+        ("VALUES (1), (DATE '2024-01-31')", "type", None),
+        ("VALUES (1), ('x')", "type", None),
+        ("VALUES (a)", "unknown_column", "a"),
+        ("VALUES (1 / 0)", "division_by_zero", None),
+        ("VALUES (DEFAULT)", "unsupported", None),
+        ("SELECT q.b FROM (VALUES (1)) AS q (a)", "unknown_column", "q"),
+        ("SELECT a FROM (VALUES (1)) AS q (a, b)", "type", None),
+        ("SELECT * FROM (VALUES (1) LIMIT 1) AS q", None, None),
         ("SELECT a FROM t WHERE a IN (SELECT a FROM s)", "unsupported", None),
         ("SELECT (SELECT 1)", "unsupported", None),
         ("SELECT a FROM t WHERE EXISTS (SELECT 1)", "unsupported", None),

@@ -1,8 +1,8 @@
 """The plan: immutable, typed, validated when it is built; no engine in sight.
 
 A plan denotes a *weighted relation*: rows with a signed multiplicity. A base relation has positive weights, a delta
-has both signs. Filters and projections keep weights, joins multiply them, unions add them; Distinct and Aggregate
-look at the net weight of each row.
+has both signs. Filters and projections keep weights, joins multiply them, unions add them; Distinct, Aggregate and
+the set operations look at the net weight of each row.
 """
 
 from __future__ import annotations
@@ -236,8 +236,86 @@ class Union(Plan):
 
 
 @dataclass(frozen=True)
+class _SetOperation(Plan):
+    """What EXCEPT ALL and INTERSECT ALL have in common: two relations with columns of the same types.
+
+    Rows are compared as a whole, NULL equal to NULL. Both sides are relations, not deltas: their net weights are not
+    negative. The set forms are these over Distinct sides.
+    """
+
+    left: Plan
+    right: Plan
+
+    def __post_init__(self) -> None:
+        _require(self.left.schema.types == self.right.schema.types, "the sides of a set operation have different types")
+
+    @property
+    def schema(self) -> Schema:
+        return self.left.schema
+
+    def inputs(self) -> tuple[Plan, ...]:
+        return (self.left, self.right)
+
+    def with_inputs(self, inputs: tuple[Plan, ...]) -> Plan:
+        return replace(self, left=inputs[0], right=inputs[1])
+
+
+@dataclass(frozen=True)
+class Difference(_SetOperation):
+    """EXCEPT ALL: a row that is a times on the left and b times on the right is max(0, a − b) times there."""
+
+
+@dataclass(frozen=True)
+class Intersection(_SetOperation):
+    """INTERSECT ALL: a row that is a times on the left and b times on the right is min(a, b) times there."""
+
+
+@dataclass(frozen=True)
+class Repeat(Plan):
+    """Each row as often again as ``times`` says, a BIGINT of its own columns: weights are multiplied by it."""
+
+    input: Plan
+    times: Expression
+
+    def __post_init__(self) -> None:
+        _require(self.times.type == BIGINT, "rows are repeated a BIGINT number of times")
+        _require_columns(self.times, self.input.schema)
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+    def inputs(self) -> tuple[Plan, ...]:
+        return (self.input,)
+
+    def with_inputs(self, inputs: tuple[Plan, ...]) -> Plan:
+        return replace(self, input=inputs[0])
+
+
+@dataclass(frozen=True)
 class Negate(Plan):
     """The same rows with the opposite weights."""
+
+    input: Plan
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+    def inputs(self) -> tuple[Plan, ...]:
+        return (self.input,)
+
+    def with_inputs(self, inputs: tuple[Plan, ...]) -> Plan:
+        return replace(self, input=inputs[0])
+
+
+@dataclass(frozen=True)
+class Net(Plan):
+    """The same relation, with each row once under its net weight and without rows that cancel.
+
+    It means nothing for weights, which always count net; it stands below an expression that can fail, which must not
+    see entries that cancel.
+    """
 
     input: Plan
 
@@ -386,7 +464,7 @@ def is_empty(plan: Plan) -> bool:
 
 
 def union(parts: tuple[Plan, ...], schema: Schema) -> Plan:
-    """The union of the parts that are not empty, flattened; the part itself if there is one."""
+    """The union of the parts that are not empty, flattened, under the names of the schema."""
     flat: list[Plan] = []
     for part in parts:
         if is_empty(part):
@@ -394,6 +472,9 @@ def union(parts: tuple[Plan, ...], schema: Schema) -> Plan:
         flat.extend(part.parts if isinstance(part, Union) else (part,))
     if not flat:
         return empty(schema)
+    if flat[0].schema.names != schema.names:
+        # The first part names the columns, and it may not be the one that named them before.
+        flat[0] = Project(flat[0], schema.names, flat[0].columns())
     return flat[0] if len(flat) == 1 else Union(tuple(flat))
 
 
@@ -427,6 +508,8 @@ def expressions_of(plan: Plan) -> tuple[Expression, ...]:
             return (predicate,)
         case Project(expressions=expressions):
             return expressions
+        case Repeat(times=times):
+            return (times,)
         case Aggregate(keys=keys, aggregates=aggregates):
             return keys + tuple(a.argument for a in aggregates if a.argument is not None)
         case Sort(keys=sort_keys):

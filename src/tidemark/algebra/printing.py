@@ -9,13 +9,17 @@ from tidemark.algebra.functions import FUNCTIONS
 from tidemark.algebra.plans import (
     Aggregate,
     AggregateCall,
+    Difference,
     Distinct,
     Filter,
     Given,
+    Intersection,
     Join,
     Negate,
+    Net,
     Plan,
     Project,
+    Repeat,
     Scan,
     Sort,
     State,
@@ -124,7 +128,9 @@ def show_node(plan: Plan) -> str:
             shown = (show_expression(k.expression) + (" DESC" if k.descending else "") for k in sort_keys)
             tail = (f" limit {limit}" if limit is not None else "") + (f" offset {offset}" if offset else "")
             return f"Sort {', '.join(shown)}{tail}"
-        case Union() | Negate() | Distinct():
+        case Repeat(times=times):
+            return f"Repeat {show_expression(times)} times"
+        case Union() | Negate() | Net() | Distinct() | Difference() | Intersection():
             return type(plan).__name__
     raise TypeError(f"not a plan: {plan!r}")
 
@@ -156,8 +162,16 @@ def show_algebra(plan: Plan) -> str:
             return f"({show_algebra(source)} ⋉ {show_algebra(touched)})"
         case Union(parts=parts):
             return "(" + " ⊎ ".join(show_algebra(part) for part in parts) + ")"
+        case Difference(left=left, right=right):
+            return f"({show_algebra(left)} ∸ {show_algebra(right)})"
+        case Intersection(left=left, right=right):
+            return f"({show_algebra(left)} ∩ {show_algebra(right)})"
+        case Repeat(input=source, times=times):
+            return f"repeat[{show_expression(times)}] {show_algebra(source)}"
         case Negate(input=source):
             return f"−{show_algebra(source)}"
+        case Net(input=source):
+            return f"net {show_algebra(source)}"
         case Distinct(input=source):
             return f"δ {show_algebra(source)}"
         case Aggregate(input=source, keys=keys, aggregates=aggregates):

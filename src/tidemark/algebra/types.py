@@ -12,7 +12,8 @@ import pyarrow as pa
 
 WEIGHT: Final = "_weight"
 VERSION: Final = "_version"
-RESERVED: Final = frozenset({WEIGHT, VERSION})
+RESERVED: Final = frozenset({WEIGHT, VERSION, "rowid"})
+"""Column names, in lower case, that a relation cannot have: ours, and the one by which DuckDB tells rows apart."""
 MAX_PRECISION: Final = 38
 
 

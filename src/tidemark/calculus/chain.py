@@ -14,13 +14,16 @@ from dataclasses import replace
 
 from tidemark.algebra.plans import (
     Aggregate,
+    Difference,
     Distinct,
     Filter,
     Given,
+    Intersection,
     Join,
     Negate,
     Plan,
     Project,
+    Repeat,
     Scan,
     State,
     Stored,
@@ -29,10 +32,12 @@ from tidemark.algebra.plans import (
     empty,
     is_empty,
 )
+from tidemark.calculus.difference import incremental_difference
 from tidemark.calculus.distinct import incremental_distinct
 from tidemark.calculus.group import incremental_group
 from tidemark.calculus.join import incremental_join
 from tidemark.calculus.project import incremental_project
+from tidemark.calculus.repeat import incremental_repeat
 from tidemark.calculus.select import incremental_select
 from tidemark.calculus.union import incremental_negate, incremental_union
 
@@ -60,12 +65,16 @@ def differentiate(plan: Plan, changed: Set[str], shared: Mapping[Plan, str] = NO
             return incremental_select(plan, deltas[0])
         case Project():
             return incremental_project(plan, deltas[0])
+        case Repeat():
+            return incremental_repeat(plan, deltas[0])
         case Union():
             return incremental_union(plan, deltas)
         case Negate():
             return incremental_negate(deltas[0])
         case Join():
             return incremental_join(plan, *deltas)
+        case Difference() | Intersection():
+            return incremental_difference(plan, *deltas)
         case Distinct():
             return incremental_distinct(plan, deltas[0])
         case Aggregate():

@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 
 from tidemark.algebra.plans import (
     Aggregate,
+    Difference,
     Distinct,
+    Intersection,
     Plan,
     Scan,
     State,
@@ -32,7 +34,7 @@ class Partial:
 
 def is_linear(plan: Plan) -> bool:
     """Whether the plan distributes over sums of weights."""
-    return not any(isinstance(part, Distinct | Aggregate) for part in walk(plan))
+    return not any(isinstance(part, Distinct | Aggregate | Difference | Intersection) for part in walk(plan))
 
 
 def partial_differentials(

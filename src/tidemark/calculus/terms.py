@@ -10,7 +10,22 @@ from __future__ import annotations
 
 from itertools import product
 
-from tidemark.algebra.plans import Filter, Join, Negate, Plan, Project, Union, empty, is_empty, union
+from tidemark.algebra.failing import node_can_fail
+from tidemark.algebra.plans import (
+    Aggregate,
+    Filter,
+    Join,
+    Negate,
+    Net,
+    Plan,
+    Project,
+    Repeat,
+    Union,
+    empty,
+    is_empty,
+    union,
+    walk,
+)
 
 MOST_TERMS = 24
 
@@ -18,7 +33,14 @@ MOST_TERMS = 24
 def distribute(plan: Plan) -> Plan:
     """The same relation with unions above selections, projections and joins; empty terms are gone."""
     match plan:
-        case Filter() | Project() | Negate():
+        case Filter() | Project() | Repeat() | Aggregate() if node_can_fail(plan):
+            source = distribute(plan.inputs()[0])
+            if is_empty(source) and not isinstance(plan, Aggregate):
+                return empty(plan.schema)
+            # Entries that cancel must not reach an expression that can fail on them.
+            cancels = any(isinstance(part, Union) for part in walk(source))
+            return plan.with_inputs((Net(source) if cancels else source,))
+        case Filter() | Project() | Repeat() | Negate():
             source = distribute(plan.inputs()[0])
             parts = source.parts if isinstance(source, Union) else (source,)
             return union(

@@ -94,6 +94,8 @@ class Database:
 
     def _parsed(self, sql: str) -> list[tuple[st.Statement, Source]]:
         try:
+            if not isinstance(sql, str):
+                raise TidemarkError("type", f"SQL is text, not {type(sql).__name__}")
             return st.parse_script(Source(sql, self._dialect))
         except TidemarkError as error:
             if self._session is not None:
@@ -164,8 +166,8 @@ class Database:
         with self._store.lock:
             self._store.must_be_open()
             found = self._stored_relation(relation)
-            if since < 0:
-                raise TidemarkError("version", f"there is no version {since}", hint="since=0 gives all changes")
+            if not isinstance(since, int) or since < 0:
+                raise TidemarkError("version", f"there is no version {since!r}", hint="since=0 gives all changes")
             return self._changes(found.name, since)
 
     def _changes(self, name: str, since: int) -> pa.Table:
@@ -187,8 +189,8 @@ class Database:
         with self._store.lock:
             self._store.must_be_open()
             name = self._stored_relation(relation).name
-            if since is not None and not 0 <= since <= self._store.version:
-                raise TidemarkError("version", f"there is no version {since}", hint=f"the last one is {self.version}")
+            if since is not None and not (isinstance(since, int) and 0 <= since <= self._store.version):
+                raise TidemarkError("version", f"there is no version {since!r}", hint=f"the last one is {self.version}")
             schema = self._store.catalog.relations[name].schema
             return Subscription(
                 self._store,
@@ -227,13 +229,13 @@ class Database:
         """What was done for each affected node in the transaction that made the version."""
         with self._store.lock:
             self._store.must_be_open()
-            text = self._store.engine.trace(version)
+            text = self._store.engine.trace(version) if isinstance(version, int) else None
             if text is None:
                 raise TidemarkError("version", f"there is no version {version}", hint=f"the last one is {self.version}")
             return pa.Table.from_pylist(json.loads(text), schema=TRACE)
 
     def _relation(self, name: str) -> Relation:
-        relation = self._store.catalog.get(name) or self._store.catalog.get(fold(name))
+        relation = self._store.catalog.get(name) or self._store.catalog.get(fold(str(name)))
         if relation is None:
             raise TidemarkError(
                 "unknown_relation",

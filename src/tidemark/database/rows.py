@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -75,10 +77,24 @@ def _column(values: list[Any], field: Field, relation: str) -> pa.ChunkedArray:
             raise pa.ArrowInvalid("a BOOLEAN takes True, False or None")
         if field.type.is_integer and any(isinstance(v, bool) for v in values):
             raise pa.ArrowInvalid("True and False are not numbers")
+        if field.type.is_temporal:
+            _check_times(values, field)
         array = pa.array(values, field.type.arrow)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise _unfit(field, relation, error) from error
     return _canonical(pa.chunked_array([array]), field)
+
+
+def _check_times(values: list[Any], field: Field) -> None:
+    """A DATE takes a date, a TIMESTAMP a datetime without a zone: nothing is cut off or shifted silently."""
+    for value in values:
+        is_time = isinstance(value, dt.datetime)
+        if value is None or (field.type.kind is Kind.DATE and isinstance(value, dt.date) and not is_time):
+            continue
+        if field.type.kind is Kind.TIMESTAMP and is_time and value.tzinfo is None:
+            continue
+        wanted = "a datetime.date" if field.type.kind is Kind.DATE else "a datetime.datetime without a time zone"
+        raise pa.ArrowInvalid(f"{value!r} is not {wanted}")
 
 
 def _cast(column: pa.ChunkedArray, field: Field, relation: str) -> pa.ChunkedArray:
@@ -113,8 +129,10 @@ def _castable(source: pa.DataType, field: Field) -> bool:
 
 
 def _canonical(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
-    """One zero only: adding 0.0 turns −0.0 into 0.0."""
-    return pc.add(column, 0.0) if field.type.kind is Kind.DOUBLE else column
+    """One zero only, and one not-a-number: adding 0.0 turns −0.0 into 0.0."""
+    if field.type.kind is not Kind.DOUBLE:
+        return column
+    return pc.if_else(pc.is_nan(column), pa.scalar(math.nan), pc.add(column, 0.0))
 
 
 def _unfit(field: Field, relation: str, error: Exception) -> TidemarkError:

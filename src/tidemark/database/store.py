@@ -14,13 +14,15 @@ from tidemark.algebra.plans import Aggregate
 from tidemark.calculus.as_of import Block
 from tidemark.database import records
 from tidemark.database.constraints import check_constraints
+from tidemark.database.progress import Progress, ToldRefreshes
 from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError
 from tidemark.log.commit import Commit, Creation
 from tidemark.network import Network, NodeKind, Wave, build, propagate
 from tidemark.network.build import Definition
 from tidemark.network.nodes import definition
-from tidemark.network.propagate import RefreshCache, given_deltas
+from tidemark.network.propagate import given_deltas
+from tidemark.network.settle import settle
 from tidemark.sql.catalog import Catalog, Table
 
 
@@ -51,7 +53,8 @@ class Store:
         self.version = loaded.version
         self.catalog, self.created = records.restore(loaded.catalog)
         self.network = network_of(self.catalog)
-        self.refreshes = RefreshCache()
+        self.progress = Progress()
+        self.refreshes = ToldRefreshes(self.progress)
         self.is_closed = False
         self._check_nodes()
 
@@ -75,18 +78,24 @@ class Store:
         return frozenset(name for name, relation in catalog.relations.items() if committed.get(name) is relation)
 
     def propagate(self, catalog: Catalog, pending: Mapping[str, pa.Table]) -> Wave:
-        """Derive what pending changes do to the stored views that the catalog still has."""
+        """Derive what pending changes do to the stored nodes that the catalog still needs."""
         stored = self.stored_of(catalog)
         changed = {name: delta for name, delta in pending.items() if name in stored}
-        network = self.network if catalog is self.catalog else self._kept(catalog)
+        network = self.network if catalog is self.catalog else self._kept(catalog, network_of(catalog))
         wave = propagate(network, changed, self.engine, self.refreshes)
         wave.deltas.update({name: delta for name, delta in pending.items() if name not in stored})
         return wave
 
-    def _kept(self, catalog: Catalog) -> Network:
-        """The part of the network that serves views which the catalog still has."""
-        stored = self.stored_of(catalog)
-        return Network({n: node for n, node in self.network.nodes.items() if any(v in stored for v in node.views)})
+    def _kept(self, catalog: Catalog, network: Network) -> Network:
+        """The part of the network that brings up to date what stays stored under the new catalog.
+
+        Those are not only the nodes of views that stay: a state stays too when a new view takes it over.
+        """
+        needed = set(self._kept_nodes(catalog, network))
+        for node in reversed(list(self.network.nodes.values())):
+            if node.name in needed:
+                needed |= node.influents
+        return Network({name: node for name, node in self.network.nodes.items() if name in needed})
 
     def commit(self, work: Work) -> None:
         """Check, propagate and commit. On any error the database is as it was."""
@@ -96,11 +105,13 @@ class Store:
                 return
             tables = {table.name: table for table in work.catalog.tables}
             stored = self.stored_of(work.catalog)
+            self.progress.tell("checking constraints")
             check_constraints(tables, work.pending, stored, self.engine)
             wave = self.propagate(work.catalog, work.pending)
             network = self.network if work.catalog is self.catalog else network_of(work.catalog)
             version = self.version + 1
             commit = self._commit_of(work, wave, network, version)
+            self.progress.tell(_step_of(commit))
             try:
                 self.engine.commit(commit)
             except TidemarkError as error:
@@ -108,6 +119,7 @@ class Store:
             self._install(work.catalog, network, version)
 
     def _commit_of(self, work: Work, wave: Wave, network: Network, version: int) -> Commit:
+        created, given = self._creations(work, wave, network)
         before, after = self.catalog.relations, work.catalog.relations
         gone = [name for name, relation in before.items() if after.get(name) is not relation]
         come = [relation for name, relation in after.items() if before.get(name) is not relation]
@@ -116,8 +128,8 @@ class Store:
             version,
             self._clock(),
             deltas={name: delta for name, delta in wave.deltas.items() if not self._is_shared(name)},
-            given=given_deltas(wave.deltas),
-            created=self._creations(work, wave, network),
+            given=given,
+            created=created,
             dropped=tuple(self._dropped(work.catalog, network)),
             catalog=tuple(records_),
             trace=json.dumps([asdict(step) for step in wave.steps]),
@@ -127,21 +139,25 @@ class Store:
         node = self.network.nodes.get(name)
         return node is not None and not node.is_stored
 
-    def _creations(self, work: Work, wave: Wave, network: Network) -> tuple[Creation, ...]:
-        """New tables, then new nodes from the lowest level up, each filled from what is below it."""
+    def _creations(
+        self, work: Work, wave: Wave, network: Network
+    ) -> tuple[tuple[Creation, ...], Mapping[str, pa.Table]]:
+        """New tables, then new nodes from the lowest level up, each filled from what is below it; and what is given."""
+        given: Mapping[str, pa.Table] = given_deltas(wave.deltas)
         if work.catalog is self.catalog:
-            return ()
+            return (), given
         stored, kept = self.stored_of(work.catalog), self._kept_nodes(work.catalog, network)
         tables = [r for r in work.catalog.relations.values() if isinstance(r, Table) and r.name not in stored]
         created = [Creation(table.name, table.schema, key=table.primary_key) for table in tables]
         block = Block(changed=frozenset(wave.deltas), unstored=frozenset(table.name for table in tables))
+        new_nodes = {node.name for node in network.nodes.values() if node.name not in kept}
         for node in network.nodes.values():
-            if node.is_stored and node.name not in kept:
+            if node.is_stored and node.name in new_nodes:
                 is_state = node.kind is NodeKind.STATE
-                plan = definition(node, block)
+                plan, given = settle(definition(node, block), given, self.engine, unstored=new_nodes)
                 key = tuple(range(len(node.plan.keys))) if isinstance(node.plan, Aggregate) and is_state else ()
                 created.append(Creation(node.name, node.schema, plan, logged=not is_state, internal=is_state, key=key))
-        return tuple(created)
+        return tuple(created), given
 
     def _kept_nodes(self, catalog: Catalog, network: Network) -> frozenset[str]:
         """The nodes of the new network that are stored already and still mean the same.
@@ -152,9 +168,10 @@ class Store:
         changed = {name for name in (*self.catalog.relations, *catalog.relations) if name not in stored}
         kept: set[str] = set()
         for node in network.nodes.values():
-            if node.name not in self.network.nodes or node.name in changed or node.influents & changed:
+            is_known = node.name in self.network.nodes or not node.is_stored
+            if not is_known or node.name in changed or node.influents & changed:
                 changed.add(node.name)
-            else:
+            elif node.is_stored:
                 kept.add(node.name)
         return frozenset(kept)
 
@@ -171,7 +188,7 @@ class Store:
             for name, relation in catalog.relations.items():
                 if self.catalog.relations.get(name) is not relation:
                     self.created[name] = version
-            self.catalog, self.network, self.refreshes = catalog, network, RefreshCache()
+            self.catalog, self.network, self.refreshes = catalog, network, ToldRefreshes(self.progress)
         self.version = version
         self.committed.notify_all()
 
@@ -188,11 +205,18 @@ class Store:
             self.engine.close()
 
 
+def _filled(commit: Commit) -> list[str]:
+    """The new views that a commit fills."""
+    return [creation.relation for creation in commit.created if creation.plan is not None and not creation.internal]
+
+
+def _step_of(commit: Commit) -> str:
+    return f"filling {' and '.join(_filled(commit))}" if _filled(commit) else "committing"
+
+
 def _naming_creations(error: TidemarkError, commit: Commit) -> TidemarkError:
     """An error while new views are filled, with their names."""
-    names = [
-        repr(creation.relation) for creation in commit.created if creation.plan is not None and not creation.internal
-    ]
+    names = [repr(name) for name in _filled(commit)]
     if not names:
         return error
     return TidemarkError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TypeVar
 
@@ -13,9 +13,10 @@ from tidemark.algebra.plans import Given, Plan, Project, Scan, Touched, relation
 from tidemark.database.reading import expanded, readable
 from tidemark.database.rows import Rows, as_table
 from tidemark.database.store import Store, Work
-from tidemark.errors import TidemarkError
+from tidemark.errors import TidemarkError, too_complex
 from tidemark.log import deltas as delta_tables
 from tidemark.network import Wave
+from tidemark.network.settle import settle
 from tidemark.sql import statements as st
 from tidemark.sql.catalog import Catalog, Relation, Table, View
 from tidemark.sql.changes import (
@@ -58,7 +59,7 @@ class Transaction:
     def execute(self, sql: str) -> pa.Table | None:
         """Run one statement or a script inside the transaction; the last result, if there is one."""
         result: pa.Table | None = None
-        script = self._guarded(lambda: st.parse_script(Source(sql, self._dialect)))
+        script = self._guarded(lambda: self._parsed(sql))
         for statement, source in script:
             result = self.guarded_run(statement, source)
         return result
@@ -77,22 +78,24 @@ class Transaction:
 
     def commit(self) -> None:
         """Make everything true at once, or, if that fails, nothing."""
-        self._must_be_open()
-        if self.failure is not None:
-            self.rollback()
-            raise TidemarkError(
-                "doomed",
-                f"the transaction was rolled back, because a statement in it failed: {self.failure.message}",
-            )
-        try:
-            self._store.commit(Work(self.catalog, self.pending, self.statements))
-        finally:
-            self._end()
+        with self._store.lock:
+            self._must_be_open()
+            if self.failure is not None:
+                self._end()
+                raise TidemarkError(
+                    "doomed",
+                    f"the transaction was rolled back, because a statement in it failed: {self.failure.message}",
+                )
+            try:
+                self._store.commit(Work(self.catalog, self.pending, self.statements))
+            finally:
+                self._end()
 
     def rollback(self) -> None:
         """Forget everything that was done in this transaction."""
-        self._must_be_open()
-        self._end()
+        with self._store.lock:
+            self._must_be_open()
+            self._end()
 
     def __enter__(self) -> Transaction:
         return self
@@ -143,15 +146,21 @@ class Transaction:
     def _evaluate(self, plan: Plan) -> pa.Table:
         return self._store.engine.evaluate(*self._readable(plan))
 
-    def _readable(self, plan: Plan) -> tuple[Plan, dict[str, pa.Table]]:
+    def _readable(self, plan: Plan) -> tuple[Plan, Mapping[str, pa.Table]]:
         """The plan over what is stored and pending. Views are brought up to date only if the plan reads one."""
         stored = self._store.stored_of(self.catalog)
         plan = expanded(plan, self.catalog, stored)
         derived = any(isinstance(self.catalog.get(name), View) for name in relations_of(plan))
-        return readable(plan, stored, self._derived_deltas() if derived else self.pending)
+        resolved, given = readable(plan, stored, self._derived_deltas() if derived else self.pending)
+        return settle(resolved, given, self._store.engine)
+
+    def _parsed(self, sql: str) -> list[tuple[st.Statement, Source]]:
+        if not isinstance(sql, str):
+            raise TidemarkError("type", f"SQL is text, not {type(sql).__name__}")
+        return st.parse_script(Source(sql, self._dialect))
 
     def _query_text(self, sql: str) -> pa.Table:
-        script = st.parse_script(Source(sql, self._dialect))
+        script = self._parsed(sql)
         if len(script) != 1 or not isinstance(script[0][0], st.Query):
             raise TidemarkError("syntax", "query takes one SELECT", hint="use execute for other statements")
         result = self.run(*script[0])
@@ -211,25 +220,28 @@ class Transaction:
             self.pending.pop(table, None)
 
     def _table(self, name: str) -> Table:
-        return table_for_change(fold(name), self.catalog, Source("", self._dialect))
+        exact = name if self.catalog.get(name) is not None else fold(name)
+        return table_for_change(exact, self.catalog, Source("", self._dialect))
 
     # Definitions
 
     def _create_table(self, statement: st.CreateTable, source: Source) -> None:
         table = bind_table(statement, source)
         if statement.tree.args.get("exists") and self.catalog.get(table.name) is not None:
+            self.statements += 1
             return
         self._define(table)
 
     def _create_view(self, statement: st.CreateView, source: Source) -> None:
         if statement.if_not_exists and self.catalog.get(statement.name) is not None:
+            self.statements += 1
             return
         self._define(bind_view(statement, self.catalog, source))
 
     def _define(self, relation: Relation) -> None:
         self.catalog.must_be_new(relation.name)
-        if relation.name.startswith("_"):
-            raise TidemarkError("reserved_name", "names that begin with _ are reserved")
+        if relation.name.startswith("_") or not relation.name:
+            raise TidemarkError("reserved_name", "names that begin with _ are reserved, and a name cannot be empty")
         self.catalog = self.catalog.with_relation(relation)
         self.statements += 1
 
@@ -237,6 +249,7 @@ class Transaction:
         relation = self.catalog.get(statement.name)
         if relation is None:
             if statement.if_exists:
+                self.statements += 1
                 return
             raise TidemarkError(
                 "unknown_relation",
@@ -274,16 +287,19 @@ class Transaction:
 
     def _guarded(self, action: Callable[[], T]) -> T:
         """Run an action; a failure dooms the transaction until rollback."""
-        self._must_be_open()
-        if self.failure is not None:
-            raise TidemarkError(
-                "doomed",
-                f"a statement of this transaction failed before: {self.failure.message}",
-                hint="roll the transaction back",
-            )
         with self._store.lock:
+            self._must_be_open()
+            if self.failure is not None:
+                raise TidemarkError(
+                    "doomed",
+                    f"a statement of this transaction failed before: {self.failure.message}",
+                    hint="roll the transaction back",
+                )
             try:
                 return action()
+            except RecursionError as error:
+                self.doom(error)
+                raise too_complex() from error
             except BaseException as error:
                 self.doom(error)
                 raise

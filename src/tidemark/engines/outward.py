@@ -16,7 +16,21 @@ from typing import Final
 import pyarrow as pa
 
 from tidemark.algebra.expressions import Call, Column, Expression, Value, columns_of, conjuncts, shift
-from tidemark.algebra.plans import Filter, Given, Join, Negate, Plan, Project, Stored, Touched, Union, Values, walk
+from tidemark.algebra.plans import (
+    Filter,
+    Given,
+    Join,
+    Negate,
+    Net,
+    Plan,
+    Project,
+    Repeat,
+    Stored,
+    Touched,
+    Union,
+    Values,
+    walk,
+)
 from tidemark.algebra.scalar import value_of
 from tidemark.engines.reference.arrow import from_bag, to_bag
 from tidemark.engines.reference.evaluate import Bag, evaluate
@@ -56,8 +70,10 @@ class _Reach:
                 return evaluate(plan, {}, self._given)
             case Filter(input=source, predicate=predicate):
                 return self._apply(plan, self.bag(source, above + conjuncts(predicate)))
-            case Project(input=source) | Negate(input=source):
+            case Project(input=source) | Negate(input=source) | Repeat(input=source):
                 return self._apply(plan, self.bag(source, ()))
+            case Net(input=source):
+                return self.bag(source, above)
             case Union(parts=parts):
                 return _sum([self.bag(part, above) for part in parts])
             case Touched(input=source, touched=touched, keys=keys) if keys:
@@ -104,7 +120,7 @@ class _Reach:
                 return {row: weight for row, weight in rows.items() if row[column] in keys}
             case Filter(input=source, predicate=predicate):
                 return self._apply(plan, self.restricted(source, column, keys, above + conjuncts(predicate)))
-            case Negate(input=source):
+            case Negate(input=source) | Repeat(input=source):
                 return self._apply(plan, self.restricted(source, column, keys, above))
             case Project(input=source, expressions=expressions):
                 origin = expressions[column]

@@ -15,19 +15,24 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tidemark.algebra.counting import by_counts
 from tidemark.algebra.expressions import Call, Case, Cast, Column, Expression, Literal, conjuncts
 from tidemark.algebra.functions import FUNCTIONS, Signature
 from tidemark.algebra.plans import (
     Aggregate,
     AggregateCall,
     AggregateFunction,
+    Difference,
     Distinct,
     Filter,
     Given,
+    Intersection,
     Join,
     Negate,
+    Net,
     Plan,
     Project,
+    Repeat,
     Sort,
     Stored,
     Touched,
@@ -181,6 +186,12 @@ class Compiler:
             case Negate(input=source):
                 block = self._select(source)
                 return Select(block.items, block.conditions, block.outputs, block.weights, -block.sign)
+            case Repeat(input=source, times=times):
+                block = self._select(source)
+                weights = (*block.weights, f"({self.expression(times, block.outputs)})")
+                return Select(block.items, block.conditions, block.outputs, weights, block.sign)
+            case Difference() | Intersection():
+                return self._select(by_counts(plan))
         return self._from(self._source(plan))
 
     def _source(self, plan: Plan) -> Source:
@@ -201,6 +212,8 @@ class Compiler:
                 return self._group(self._select(source), keys, aggregates, signed=signed)
             case Touched():
                 return self._touched(plan)
+            case Net(input=source):
+                return Source(f"({self.weighted(source)})", _names(len(plan.schema)), WEIGHT)
         raise TypeError(f"an engine cannot evaluate {type(plan).__name__} here")
 
     def _from(self, source: Source) -> Select:
@@ -264,8 +277,8 @@ class Compiler:
         names = _names(len(keys) + len(aggregates))
         block = self._repeated_for_sums(block, aggregates)
         key_texts = [self._output(key, block.outputs).text for key in keys]
-        texts = key_texts + [self._aggregate(call, block) for call in aggregates]
-        shown = ", ".join(f"{text} AS {name}" for text, name in zip(texts, names, strict=True)) or "1 AS nothing"
+        texts = key_texts + [self._aggregate(call, block, signed=signed) for call in aggregates]
+        shown = ", ".join(f"{text} AS {name}" for text, name in zip(texts, names, strict=True)) or "COUNT(*) AS nothing"
         query = f"SELECT {shown} {self.dialect.from_clause(block.items, block.conditions)}"
         if key_texts:
             query += f" GROUP BY {', '.join(str(i + 1) for i in range(len(key_texts)))}"
@@ -283,7 +296,7 @@ class Compiler:
         outputs = tuple(Output(f"{alias}.{name}", frozenset({alias})) for name in names)
         return Select((Item("", source),), (), outputs, (f"SIGN({alias}.{WEIGHT})",))
 
-    def _aggregate(self, call: AggregateCall, block: Select) -> str:
+    def _aggregate(self, call: AggregateCall, block: Select, *, signed: bool) -> str:
         if call.argument is None:
             text = "COUNT(*)" if block.is_unit else f"COALESCE(SUM({block.weight}), 0)"
             return f"CAST({text} AS BIGINT)"
@@ -294,9 +307,14 @@ class Compiler:
             return f"CAST({text} AS BIGINT)"
         type_name = self.dialect.type_name(call.type)
         wide = f"CAST({value} AS {type_name})"
-        if not block.is_unit:
-            wide = f"CASE WHEN {block.weight} > 0 THEN {wide} ELSE -{wide} END"
-        return f"CAST(SUM({wide}) AS {type_name})"
+        if block.is_unit:
+            return f"CAST(SUM({wide}) AS {type_name})"
+        total = f"CAST(SUM(CASE WHEN {block.weight} > 0 THEN {wide} ELSE -{wide} END) AS {type_name})"
+        if signed:
+            return total
+        # Values that cancel leave no value: their sum is NULL, not 0.
+        values = f"SUM(CASE WHEN {value} IS NULL THEN 0 ELSE {block.weight} END)"
+        return f"CASE WHEN {values} > 0 THEN {total} END"
 
     def _touched(self, plan: Touched) -> Source:
         names = _names(len(plan.schema))

@@ -1,7 +1,8 @@
 """Building the network from the definitions of the materialized views.
 
 Each view's plan is cut at its groupings: a grouping becomes a *state* node that keeps its counts, and what remains is
-linear. Groupings that are equal are one node. Joins that stand in several nodes become *shared* nodes.
+linear. EXCEPT and INTERSECT are linear over a grouping that counts the rows of both sides. Groupings that are equal
+are one node. Joins that stand in several nodes become *shared* nodes.
 """
 
 from __future__ import annotations
@@ -11,9 +12,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from tidemark.algebra.counting import counts_of, from_counts
 from tidemark.algebra.expressions import Column, substitute
 from tidemark.algebra.fingerprint import fingerprint
-from tidemark.algebra.plans import Aggregate, Distinct, Join, Plan, Project, Scan, relations_of, walk
+from tidemark.algebra.plans import (
+    Aggregate,
+    Difference,
+    Distinct,
+    Intersection,
+    Join,
+    Plan,
+    Project,
+    Scan,
+    relations_of,
+    walk,
+)
 from tidemark.calculus.distinct import as_aggregate
 from tidemark.calculus.group import state_of, visible
 from tidemark.network.nodes import Node, NodeKind
@@ -87,6 +100,8 @@ def _cut(
     plan: Plan, view: str, plans: dict[str, Plan], kinds: dict[str, NodeKind], users: dict[str, list[str]]
 ) -> Plan:
     """The plan with each grouping replaced by a projection of the state that keeps its counts."""
+    if isinstance(plan, Difference | Intersection):
+        return from_counts(plan, _cut(counts_of(plan), view, plans, kinds, users))
     inputs = tuple(_cut(child, view, plans, kinds, users) for child in plan.inputs())
     rebuilt = _merged(plan.with_inputs(inputs)) if inputs else plan
     if not isinstance(rebuilt, Distinct | Aggregate):

@@ -12,6 +12,7 @@ from tidemark.calculus.chain import differentiate
 from tidemark.calculus.group import merged_delta, partial_sums, touched_before, with_column_keys
 from tidemark.calculus.states import new
 from tidemark.calculus.terms import distribute
+from tidemark.passes import optimize
 
 
 class NodeKind(enum.Enum):
@@ -88,7 +89,7 @@ def refresh(node: Node, changed: frozenset[str], block: Block, *, bulk: bool = F
     """
     if node.strategy == "complete":
         return _complete(node, block)
-    delta = differentiate(node.input, changed, dict(node.shared))
+    delta = optimize(differentiate(node.input, changed, dict(node.shared)))
     if not isinstance(node.plan, Aggregate):
         return Refresh((Stage(distribute(resolve(delta, block))),), "differential", "differentials")
     has_columns = bool(node.plan.keys) or any(call.argument is not None for call in node.plan.aggregates)
@@ -105,7 +106,7 @@ _INPUT, _PARTIAL, _BEFORE = "input", "partial", "before"
 
 def _sums(grouping: Aggregate, delta: Plan, block: Block) -> tuple[Stage, ...]:
     prepared = with_column_keys(replace(grouping, input=delta))
-    rows = Stage(distribute(resolve(prepared.input, block)), _INPUT)
+    rows = Stage(distribute(resolve(optimize(prepared.input), block)), _INPUT)
     return (rows, Stage(partial_sums(prepared, Given(_INPUT, prepared.input.schema)), _PARTIAL))
 
 

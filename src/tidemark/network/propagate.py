@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from tidemark.algebra.expressions import Call, Cast, Expression
-from tidemark.algebra.expressions import walk as walk_expression
-from tidemark.algebra.functions import FUNCTIONS, cast_fails
+from tidemark.algebra.failing import can_fail
 from tidemark.algebra.plans import Plan, State, Stored, expressions_of, relations_of, walk
 from tidemark.algebra.printing import show_expression
 from tidemark.calculus.as_of import Block, delta_name
@@ -23,6 +21,7 @@ from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
 from tidemark.network.build import Network
 from tidemark.network.nodes import Node, NodeKind, Refresh, refresh
+from tidemark.network.settle import settle
 
 BULK_ROWS = 50_000
 """From how many changed rows on a grouping's input is summed up inside the engine."""
@@ -98,7 +97,7 @@ def _advance(
     delta = None
     try:
         for stage in plan.stages:
-            delta = engine.evaluate(stage.plan, given)
+            delta = engine.evaluate(*settle(stage.plan, given, engine))
             if stage.result is not None:
                 given[stage.result] = delta
     except TidemarkError as error:
@@ -152,19 +151,8 @@ def _rows_read(plan: Plan, engine: Engine) -> int:
 def _named(error: TidemarkError, node: Node) -> TidemarkError:
     """The error with the view's name and the expressions that can raise it."""
     views = " and ".join(repr(view) for view in node.views)
-    suspects = [
-        show_expression(e) for part in walk(node.plan) for e in expressions_of(part) if _can_fail(e, error.code)
-    ]
+    suspects = [show_expression(e) for part in walk(node.plan) for e in expressions_of(part) if can_fail(e, error.code)]
     where = f"; it may come from {' or '.join(dict.fromkeys(suspects))}" if suspects else ""
     return TidemarkError(
         error.code, f"the view {views} cannot be brought up to date: {error.message}{where}", hint=error.hint
     )
-
-
-def _can_fail(expression: Expression, code: str) -> bool:
-    for part in walk_expression(expression):
-        if isinstance(part, Call) and code in (FUNCTIONS[part.function].fails or ""):
-            return True
-        if isinstance(part, Cast) and code in (cast_fails(part.argument.type, part.type) or ""):
-            return True
-    return False

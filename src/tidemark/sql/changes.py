@@ -91,12 +91,15 @@ def bind_delete(tree: exp.Delete, catalog: Catalog, source: Source) -> DeleteRow
 def bind_update(tree: exp.Update, catalog: Catalog, source: Source) -> UpdateRows:
     refuse_other_parts(tree, ("this", "expressions", "where"), source)
     table, plan, scope = _selected(tree.this, tree.args.get("where"), catalog, source)
+    if not tree.expressions:
+        raise source.error("syntax", "UPDATE needs SET column = expression", tree)
     binder = ExpressionBinder(source, scope)
     cells: list[Expression] = list(plan.columns())
     assigned: set[int] = set()
     for assignment in tree.expressions:
         if not isinstance(assignment, exp.EQ) or not isinstance(assignment.this, exp.Column):
             raise source.error("unsupported", "SET takes column = expression", assignment)
+        refuse_other_parts(assignment.this, ("this",), source)
         name = fold(assignment.this.this)
         if name not in table.schema.names:
             raise source.error(
@@ -118,6 +121,8 @@ def _selected(target: exp.Expr, where: exp.Expr | None, catalog: Catalog, source
     """The table, the plan of its rows that the condition picks, and the scope of its columns."""
     table = table_for_change(_table_name(target, source), catalog, source, target)
     alias = target.args.get("alias")
+    if alias is not None:
+        refuse_other_parts(alias, ("this",), source)
     scope = Scope.of(table.name if alias is None else fold(alias.this), table.schema)
     plan: Plan = Scan(table.name, table.schema)
     if where is not None:

@@ -7,7 +7,7 @@ from functools import reduce
 from tidemark.algebra.expressions import Cast, Expression, Literal
 from tidemark.algebra.functions import cast_value, implicit_cast_allowed
 from tidemark.algebra.types import VARCHAR, Kind, Type, common_type
-from tidemark.sql.literals import read_text
+from tidemark.sql.literals import exact_number, read_text
 
 
 def coerce(expression: Expression, target: Type) -> Expression:
@@ -37,8 +37,12 @@ def adapt_text_literals(arguments: tuple[Expression, ...]) -> tuple[Expression, 
 
 
 def _read_as(expression: Expression, target: Type) -> Expression:
+    """The literal as the target type; a number keeps all its digits, since comparing must not round."""
     assert isinstance(expression, Literal)
-    return Literal(read_text(str(expression.value), target), target)
+    text = str(expression.value)
+    if target.kind is Kind.DECIMAL:
+        return exact_number(text)
+    return Literal(read_text(text, target), target)
 
 
 def common_of(types: list[Type]) -> Type | None:

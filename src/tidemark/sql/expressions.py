@@ -9,13 +9,13 @@ from sqlglot import exp
 
 from tidemark.algebra.expressions import Call, Case, Cast, Expression, Literal
 from tidemark.algebra.functions import FUNCTIONS, explicit_cast_allowed
-from tidemark.algebra.types import BOOLEAN, NULL, VARCHAR, Kind, Type
+from tidemark.algebra.types import BOOLEAN, INT, NULL, VARCHAR, Kind, Type
 from tidemark.errors import TidemarkError
 from tidemark.sql.coerce import adapt_text_literals, coerce, common_of, fits_implicitly, is_text_literal
 from tidemark.sql.literals import canonical_pattern, number, read_text
 from tidemark.sql.scope import Scope
 from tidemark.sql.text import Source
-from tidemark.sql.types import bind_type
+from tidemark.sql.types import bind_type, length_limit
 
 _BINARY: dict[type[exp.Expr], str] = {
     exp.Add: "add",
@@ -125,7 +125,7 @@ class ExpressionBinder:
             refuse_other_parts(node, parts, self.source)
             return self._call(name, [node.args[part] for part in parts if node.args.get(part) is not None], node)
         if kind in _VARIADIC:
-            refuse_other_parts(node, ("this", "expressions"), self.source)
+            refuse_other_parts(node, ("this", "expressions", "ignore_nulls"), self.source)
             listed = [node.this, *node.expressions] if node.args.get("this") else list(node.expressions)
             return self._call(_VARIADIC[kind], listed, node)
         if kind in _HANDLERS:
@@ -197,6 +197,13 @@ class ExpressionBinder:
 
     def _cast(self, node: exp.Expr) -> Expression:
         target = bind_type(node.args["to"], self.source)
+        limit = length_limit(node.args["to"], self.source)
+        if limit is not None:  # CAST cuts to the length, as in PostgreSQL
+            text = self._cast_to(node, VARCHAR)
+            return self.call("left", (text, Literal(limit, INT)), node)
+        return self._cast_to(node, target)
+
+    def _cast_to(self, node: exp.Expr, target: Type) -> Expression:
         argument = self.bind(node.this)
         if argument.type.kind is Kind.NULL:
             return coerce(argument, target)
@@ -371,7 +378,7 @@ _HANDLERS: dict[type[exp.Expr], tuple[_Handler, tuple[str, ...]]] = {
     exp.TimestampTrunc: (ExpressionBinder._truncate, ("this", "unit")),
     exp.DateTrunc: (ExpressionBinder._truncate, ("this", "unit")),
     exp.Trim: (ExpressionBinder._trim, ("this", "expression", "position")),
-    exp.Concat: (ExpressionBinder._concat, ("expressions",)),
+    exp.Concat: (ExpressionBinder._concat, ("expressions", "coalesce")),
     exp.Anonymous: (ExpressionBinder._anonymous, ("this", "expressions")),
     exp.Interval: (ExpressionBinder._interval, ("this", "unit")),
     exp.Neg: (ExpressionBinder._negative, ("this",)),

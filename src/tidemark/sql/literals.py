@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
+import math
+import re
 from decimal import Decimal, InvalidOperation
 
 from tidemark.algebra.expressions import Literal, Value
 from tidemark.algebra.functions import canonical, cast_value
-from tidemark.algebra.types import BIGINT, DOUBLE, INT, MAX_PRECISION, VARCHAR, Kind, Type, decimal
+from tidemark.algebra.types import BIGINT, DOUBLE, INT, MAX_PRECISION, VARCHAR, Type, decimal
 from tidemark.errors import TidemarkError
 
 
@@ -18,7 +19,10 @@ def number(text: str) -> Literal:
     ['INT', 'BIGINT', 'DECIMAL(3,2)', 'DOUBLE']
     """
     if "e" in text.lower():
-        return Literal(canonical(float(text)), DOUBLE)
+        value_ = float(text)
+        if math.isinf(value_):
+            raise TidemarkError("overflow", f"the number {text} is out of range for DOUBLE")
+        return Literal(canonical(value_), DOUBLE)
     try:
         value = Decimal(text)
     except InvalidOperation as error:
@@ -33,18 +37,18 @@ def number(text: str) -> Literal:
     return Literal(value, decimal(precision, scale))
 
 
+def exact_number(text: str) -> Literal:
+    """The exact number that a quoted literal stands for."""
+    if re.fullmatch(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)\s*", text) is None:
+        raise TidemarkError("type", f"the text {text!r} is not a number")
+    return number(text.strip().removeprefix("+"))
+
+
 def read_text(text: str, target: Type) -> Value:
-    """The value of a quoted literal of the given type, as in DATE '2024-01-31'."""
+    """The value of a quoted literal of the given type, as in DATE '2024-01-31': what CAST makes of it."""
     try:
-        if target.kind is Kind.TIMESTAMP:
-            parsed = dt.datetime.fromisoformat(text.strip())
-            if parsed.tzinfo is not None:
-                raise TidemarkError("type", "a TIMESTAMP has no time zone")
-            return parsed
-        if target.kind is Kind.DOUBLE:
-            return canonical(float(text.strip()))
         return cast_value(text, VARCHAR, target)
-    except (ValueError, TidemarkError) as error:
+    except TidemarkError as error:
         raise TidemarkError("type", f"the text {text!r} is not a {target}") from error
 
 

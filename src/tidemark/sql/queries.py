@@ -1,4 +1,4 @@
-"""Binding queries: SELECT, UNION, WITH and what stands in FROM."""
+"""Binding queries: SELECT, set operations, VALUES, WITH and what stands in FROM."""
 
 from __future__ import annotations
 
@@ -6,22 +6,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sqlglot import exp
+from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
-from tidemark.algebra.expressions import conjunction
-from tidemark.algebra.plans import Distinct, Filter, Join, Plan, Project, Union, Values
+from tidemark.algebra.expressions import conjunction, conjuncts
+from tidemark.algebra.failing import can_fail
+from tidemark.algebra.plans import Distinct, Filter, Join, Plan, Project, Values
 from tidemark.algebra.types import RESERVED, Schema
 from tidemark.sql.catalog import Catalog
-from tidemark.sql.coerce import coerce, common_of, settle_null
+from tidemark.sql.coerce import settle_null
 from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
 from tidemark.sql.grouping import bind_grouped, is_grouped
 from tidemark.sql.ordering import bind_order
-from tidemark.sql.scope import Scope
+from tidemark.sql.scope import Scope, Visible
 from tidemark.sql.selectlist import Item, output_name, star_of
-from tidemark.sql.text import Source, fold
+from tidemark.sql.setoperations import bind_set_operation, bind_values
+from tidemark.sql.text import Source, fold, tokenize
 
 _ORDER_PARTS = ("order", "limit", "offset")
 _SELECT_PARTS = ("expressions", "from_", "joins", "where", "group", "having", "distinct", "with_", *_ORDER_PARTS)
-_UNION_PARTS = ("this", "expression", "distinct", "with_", *_ORDER_PARTS)
+_SET_OPERATION_PARTS = ("this", "expression", "distinct", "with_", *_ORDER_PARTS)
 _JOIN_KINDS = frozenset({"", "INNER", "CROSS"})
 
 
@@ -58,12 +61,11 @@ class QueryBinder:
             case exp.Subquery():
                 refuse_other_parts(node, ("this", "with_"), self.source)
                 return self._query(node.this, visible, outermost=outermost)
-            case exp.Union():
-                return self._union(node, visible, outermost=outermost)
-            case exp.Except() | exp.Intersect():
-                raise self.source.error("unsupported", f"{node.key.upper()} is not supported yet", node)
+            case exp.Union() | exp.Except() | exp.Intersect():
+                return self._set_operation(node, visible, outermost=outermost)
             case exp.Values():
-                raise self.source.error("unsupported", "VALUES as a query is not supported yet", node)
+                refuse_other_parts(node, ("expressions", *_ORDER_PARTS), self.source)
+                return self._ordered(node, bind_values(node, self.source), None, outermost=outermost)
         raise self.source.error("unsupported", f"{node.key.upper()} is not a query", node)
 
     def _with(self, node: exp.Expr, ctes: Mapping[str, Plan]) -> Mapping[str, Plan]:
@@ -76,56 +78,33 @@ class QueryBinder:
         for cte in clause.expressions:
             refuse_other_parts(cte, ("this", "alias", "materialized"), self.source)
             name = fold(cte.args["alias"].this)
+            if name in {fold(other.args["alias"].this) for other in clause.expressions if other is not cte}:
+                raise self.source.error("ambiguous_name", f"WITH names {name!r} twice", cte.args["alias"])
             plan = self._query(cte.this, visible, outermost=False)
             visible[name] = self._renamed(plan, cte.args["alias"])
         return visible
 
     # Set operations
 
-    def _union(self, node: exp.Union, ctes: Mapping[str, Plan], *, outermost: bool) -> Plan:
-        refuse_other_parts(node, _UNION_PARTS, self.source)
+    def _set_operation(self, node: exp.SetOperation, ctes: Mapping[str, Plan], *, outermost: bool) -> Plan:
+        refuse_other_parts(node, _SET_OPERATION_PARTS, self.source)
         left = self._query(node.left, ctes, outermost=False)
         right = self._query(node.right, ctes, outermost=False)
-        plan: Plan = Union(self._aligned(left, right, node))
-        if node.args.get("distinct"):
-            plan = Distinct(plan)
+        plan = bind_set_operation(node, left, right, self.source)
+        return self._ordered(node, plan, None, outermost=outermost)
+
+    def _ordered(self, node: exp.Expr, plan: Plan, inner: ExpressionBinder | None, *, outermost: bool) -> Plan:
         if outermost:
-            return bind_order(node, plan, None, self.source)
+            return bind_order(node, plan, inner, self.source)
         self._no_order(node)
         return plan
-
-    def _aligned(self, left: Plan, right: Plan, node: exp.Expr) -> tuple[Plan, Plan]:
-        if len(left.schema) != len(right.schema):
-            raise self.source.error(
-                "type",
-                f"the sides of UNION have {len(left.schema)} and {len(right.schema)} columns",
-                node.expression,
-            )
-        targets = []
-        for position, (a, b) in enumerate(zip(left.schema.fields, right.schema.fields, strict=True)):
-            target = common_of([a.type, b.type])
-            if target is None:
-                raise self.source.error(
-                    "type",
-                    f"column {position + 1} of UNION is {a.type} on one side, {b.type} on the other",
-                    node.expression,
-                )
-            targets.append(target)
-        return tuple(  # type: ignore[return-value]
-            side
-            if side.schema.types == tuple(targets)
-            else Project(
-                side,
-                side.schema.names,
-                tuple(coerce(column, t) for column, t in zip(side.columns(), targets, strict=True)),
-            )
-            for side in (left, right)
-        )
 
     # SELECT
 
     def _select(self, node: exp.Select, ctes: Mapping[str, Plan], *, outermost: bool) -> Plan:
         refuse_other_parts(node, _SELECT_PARTS, self.source)
+        if not node.expressions:
+            raise self.source.error("syntax", "SELECT needs at least one column", node)
         plan, scope = self._from(node, ctes)
         binder = ExpressionBinder(self.source, scope)
         where = node.args.get("where")
@@ -142,10 +121,7 @@ class QueryBinder:
             if distinct.args.get("on") is not None:
                 raise self.source.error("unsupported", "DISTINCT ON is not supported yet", distinct)
             result = Distinct(result)
-        if outermost:
-            return bind_order(node, result, hidden_binder, self.source)
-        self._no_order(node)
-        return result
+        return self._ordered(node, result, hidden_binder, outermost=outermost)
 
     def _items(self, node: exp.Select, scope: Scope, binder: ExpressionBinder) -> list[Item]:
         items: list[Item] = []
@@ -158,6 +134,7 @@ class QueryBinder:
         return items
 
     def _star(self, entry: exp.Expr, scope: Scope, relation: str) -> list[Item]:
+        refuse_other_parts(entry if isinstance(entry, exp.Star) else entry.this, (), self.source)
         if relation and relation not in scope.relations:
             raise self.source.error("unknown_relation", f"there is no {relation!r} in FROM", entry)
         visible = scope.star(relation or None)
@@ -182,16 +159,47 @@ class QueryBinder:
         clause = node.args.get("from_")
         if clause is None:
             return Values(((),), Schema(())), Scope()
-        plan, scope = self._table(clause.this, ctes)
+        items, nodes = [self._table(clause.this, ctes)], [clause.this]
         for join in node.args.get("joins") or ():
-            plan, scope = self._join(plan, scope, join, ctes)
+            if self._is_comma(join):
+                items.append(self._table(join.this, ctes))
+                nodes.append(join.this)
+            else:
+                items[-1] = self._join(*items[-1], join, ctes)
+        plan, scope = items[0]
+        for (other, other_scope), written in zip(items[1:], nodes[1:], strict=True):
+            self._no_name_twice(scope, other_scope, written)
+            scope = scope.beside(other_scope.shifted(len(plan.schema)))
+            plan = Join(plan, other, conjunction(()))
         return plan, scope
+
+    def _is_comma(self, join: exp.Join) -> bool:
+        """Whether a join without kind and condition was written as a comma. JOIN binds tighter than a comma does, and
+        needs a condition; sqlglot's tree does not tell the two apart, so the tokens are asked."""
+        if any(join.args.get(part) for part in ("kind", "on", "using", "side", "method")):
+            return False
+        start = self.source.place_offset(join.this)
+        before = [token for token in tokenize(self.source) if token.start < start]
+        operator = next(t for t in reversed(before) if t.token_type in (TokenType.COMMA, TokenType.JOIN))
+        if operator.token_type is TokenType.JOIN:
+            raise self.source.error("syntax", "JOIN needs ON or USING", operator, hint="CROSS JOIN makes all pairs")
+        return True
+
+    def _no_name_twice(self, left: Scope, right: Scope, node: exp.Expr) -> None:
+        shared = left.relations & right.relations
+        if shared:
+            raise self.source.error(
+                "ambiguous_name", f"{sorted(shared)[0]!r} stands twice in FROM", node, hint="give one of them an alias"
+            )
 
     def _table(self, node: exp.Expr, ctes: Mapping[str, Plan]) -> tuple[Plan, Scope]:
         if isinstance(node, exp.Subquery):
             refuse_other_parts(node, ("this", "alias", "joins", "with_"), self.source)
             plan = self._query(node.this, ctes, outermost=False)
             plan, alias = self._aliased(plan, node, None)
+        elif isinstance(node, exp.Values):
+            refuse_other_parts(node, ("expressions", "alias", "joins"), self.source)
+            plan, alias = self._aliased(bind_values(node, self.source), node, None)
         elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
             plan, alias = self._aliased(self._relation(node, ctes), node, fold(node.this))
         else:
@@ -199,7 +207,7 @@ class QueryBinder:
                 "unsupported",
                 f"{node.sql('postgres')[:60]!r} in FROM is not supported",
                 node,
-                hint="FROM takes relations and subqueries",
+                hint="FROM takes relations, subqueries and VALUES",
             )
         joined = node.args.get("joins") or ()
         scope = Scope.of(alias, plan.schema)
@@ -240,42 +248,60 @@ class QueryBinder:
         kind = str(node.args.get("kind") or "").upper()
         side = str(node.args.get("side") or "").upper()
         method = str(node.args.get("method") or "").upper()
-        if side or method or kind not in _JOIN_KINDS:
+        if kind == "CROSS" and (node.args.get("on") or node.args.get("using")):
+            raise self.source.error("syntax", "CROSS JOIN takes no condition", node)
+        natural = method == "NATURAL" and kind != "CROSS"
+        if side or (method and not natural) or kind not in _JOIN_KINDS:
             asked = " ".join(word for word in (method, side, kind) if word)
             raise self.source.error("unsupported", f"{asked} JOIN is not supported yet", node)
         right, right_scope = self._table(node.this, ctes)
-        shared = left_scope.relations & right_scope.relations
-        if shared:
-            raise self.source.error(
-                "ambiguous_name",
-                f"{sorted(shared)[0]!r} stands twice in FROM",
-                node.this,
-                hint="give one of them an alias",
-            )
+        self._no_name_twice(left_scope, right_scope, node.this)
         right_scope = right_scope.shifted(len(left.schema))
         using = node.args.get("using")
+        if natural:
+            using = self._common(left_scope, right_scope, node)
         if using:
             return self._join_using(left, left_scope, right, right_scope, using)
         scope = left_scope.beside(right_scope)
         on = node.args.get("on")
         if on is not None:
             self._no_aggregates(on, "ON")
-        predicate = conjunction(()) if on is None else ExpressionBinder(self.source, scope).condition(on, "ON")
-        return Join(left, right, predicate), scope
+        if on is None:
+            return Join(left, right, conjunction(())), scope
+        parts = conjuncts(ExpressionBinder(self.source, scope).condition(on, "ON"))
+        # A condition that can fail is checked on joined rows, where pairs that never were have cancelled.
+        plan: Plan = Join(left, right, conjunction(tuple(part for part in parts if not can_fail(part))))
+        failing = tuple(part for part in parts if can_fail(part))
+        return (Filter(plan, conjunction(failing)) if failing else plan), scope
+
+    def _common(self, left: Scope, right: Scope, node: exp.Join) -> list[exp.Expr]:
+        """The columns of a NATURAL join: those that both sides list, in the order of the left side."""
+        refuse_other_parts(node, ("this", "kind", "method"), self.source)
+        there = {visible.name for visible in right.listed}
+        names = dict.fromkeys(visible.name for visible in left.listed if visible.name in there)
+        common: list[exp.Expr] = [exp.to_identifier(name, quoted=True) for name in names]
+        place = next((part.meta for part in node.walk() if "start" in part.meta), {})
+        for identifier in common:  # so that an error points at the joined relation
+            identifier.meta.update(place)
+        return common
 
     def _join_using(
         self, left: Plan, left_scope: Scope, right: Plan, right_scope: Scope, using: list[exp.Expr]
     ) -> tuple[Plan, Scope]:
         names = [fold(column) for column in using]
+        if len(set(names)) < len(names):
+            raise self.source.error("duplicate_column", "a column stands twice in USING", using[-1])
         both = ExpressionBinder(self.source, Scope())
-        predicates = []
+        predicates, merged = [], []
         for column in using:
             node = exp.Column(this=column)
             pair = (left_scope.resolve(node, self.source), right_scope.resolve(node, self.source))
-            predicates.append(both.call("eq", pair, node))
-        merged = tuple(v for name in names for v in left_scope.listed if v.name == name)
+            equal = both.call("eq", pair, node)
+            predicates.append(equal)
+            # The merged column has the type in which the two are compared.
+            merged.append(Visible(None, fold(column), equal.children()[0]))
         rest = tuple(v for v in left_scope.listed + right_scope.listed if v.name not in names)
-        scope = Scope(left_scope.qualified + right_scope.qualified, merged + rest)
+        scope = Scope(left_scope.qualified + right_scope.qualified, tuple(merged) + rest)
         return Join(left, right, conjunction(tuple(predicates))), scope
 
 
@@ -291,8 +317,8 @@ def check_output(schema: Schema, source: Source) -> None:
     """Refuse what cannot be stored: columns with the same name or a reserved one."""
     seen: set[str] = set()
     for column in schema.fields:
-        if column.name in RESERVED:
-            raise source.error("reserved_name", f"the column name {column.name} is reserved")
+        if column.name.lower() in RESERVED or not column.name:
+            raise source.error("reserved_name", f"the column name {column.name!r} is reserved")
         if column.name.lower() in seen:
             raise source.error(
                 "duplicate_column",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from tidemark.algebra.expressions import Column
+from tidemark.algebra.expressions import Column, Expression, shift
 from tidemark.algebra.types import Schema
 from tidemark.sql.text import Source, fold
 
@@ -18,7 +18,7 @@ class Visible:
 
     relation: str | None
     name: str
-    column: Column
+    column: Expression
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Scope:
     def relations(self) -> frozenset[str]:
         return frozenset(visible.relation for visible in self.qualified if visible.relation is not None)
 
-    def resolve(self, node: exp.Column, source: Source) -> Column:
+    def resolve(self, node: exp.Column, source: Source) -> Expression:
         """The column that a name means, or a precise error."""
         name = fold(node.this)
         table = node.args.get("table")
@@ -87,11 +87,4 @@ class Scope:
 
 
 def _shift(columns: Iterable[Visible], offset: int) -> tuple[Visible, ...]:
-    return tuple(
-        Visible(
-            v.relation,
-            v.name,
-            Column(v.column.index + offset, v.column.name, v.column.type, v.column.nullable),
-        )
-        for v in columns
-    )
+    return tuple(Visible(v.relation, v.name, shift(v.column, offset)) for v in columns)

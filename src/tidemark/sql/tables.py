@@ -40,7 +40,9 @@ def bind_table(statement: CreateTable, source: Source) -> Table:
     if missing:
         raise source.error("unknown_column", f"the primary key names {missing[0]!r}, which is not a column", tree.this)
     checks = tuple(_check(node, schema, source) for node in check_nodes)
-    checks += tuple(_length_check(c, schema, source) for c in columns if length_limit(c.args["kind"]) is not None)
+    checks += tuple(
+        _length_check(c, schema, source) for c in columns if length_limit(c.args["kind"], source) is not None
+    )
     positions = tuple(schema.position(column) for column in key)
     return Table(name, schema, statement.text, source.dialect, positions, checks)
 
@@ -49,8 +51,8 @@ def _fields(columns: list[exp.ColumnDef], required: set[str], source: Source) ->
     fields: list[Field] = []
     for column in columns:
         name = fold(column.this)
-        if name in RESERVED:
-            raise source.error("reserved_name", f"the column name {name} is reserved", column)
+        if name.lower() in RESERVED or not name:
+            raise source.error("reserved_name", f"the column name {name!r} is reserved", column)
         if any(name.lower() == f.name.lower() for f in fields):
             raise source.error("duplicate_column", f"two columns are named {name!r}", column)
         kind = column.args.get("kind")
@@ -98,6 +100,8 @@ def _identifier(node: exp.Expr) -> exp.Expr:
 def _only_key(before: list[str], key: list[str], node: exp.Expr, source: Source) -> list[str]:
     if before:
         raise source.error("syntax", "a table has one primary key", node, hint="PRIMARY KEY (a, b) spans columns")
+    if len(set(key)) < len(key):
+        raise source.error("duplicate_column", "a column stands twice in the primary key", node)
     return key
 
 
@@ -118,7 +122,7 @@ def _check(node: exp.Expr, schema: Schema, source: Source) -> Check:
 
 def _length_check(column: exp.ColumnDef, schema: Schema, source: Source) -> Check:
     """VARCHAR(n) is text with a check on its length."""
-    name, limit = fold(column.this), length_limit(column.args["kind"])
+    name, limit = fold(column.this), length_limit(column.args["kind"], source)
     binder = ExpressionBinder(source, Scope.of(None, schema))
     position = schema.position(name)
     length = binder.call("length", (Scope.of(None, schema).listed[position].column,), column)

@@ -10,7 +10,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
-from tidemark.errors import Place, TidemarkError
+from tidemark.errors import Place, TidemarkError, too_complex
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,10 @@ class Source:
             return None
         first = min(spans, key=lambda span: span["start"])
         return self.place(first["start"], first["end"] - first["start"] + 1)
+
+    def place_offset(self, node: exp.Expr) -> int:
+        """The offset of the leftmost part of a syntax tree that knows its position."""
+        return min((int(part.meta["start"]) for part in node.walk() if "start" in part.meta), default=len(self.text))
 
     def error(self, code: str, message: str, node: object = None, hint: str | None = None) -> TidemarkError:
         place = self.place_of(node) if isinstance(node, exp.Expr | Token) else None
@@ -87,7 +91,7 @@ def parse(source: Source, tokens: list[Token]) -> exp.Expr:
         start = _offset_of(detail, tokens)
         raise TidemarkError("syntax", found, place=source.place(start)) from error
     except RecursionError as error:
-        raise TidemarkError("syntax", "the statement is nested too deeply") from error
+        raise too_complex() from error
     tree = trees[0] if trees else None
     if tree is None:
         raise TidemarkError("syntax", "there is no statement here", place=source.place(tokens[0].start))

@@ -55,15 +55,25 @@ def bind_type(node: exp.Expr, source: Source) -> Type:
     return found
 
 
-def length_limit(node: exp.Expr) -> int | None:
+def length_limit(node: exp.Expr, source: Source) -> int | None:
     """The n of VARCHAR(n)."""
-    if isinstance(node, exp.DataType) and node.this in (_D.VARCHAR, _D.TEXT) and node.expressions:
-        return int(node.expressions[0].name)
-    return None
+    if not isinstance(node, exp.DataType) or node.this not in (_D.VARCHAR, _D.TEXT) or not node.expressions:
+        return None
+    [limit] = _parameters(node, source)
+    if limit < 1:
+        raise source.error("type", "the length of VARCHAR must be at least 1", node)
+    return limit
+
+
+def _parameters(node: exp.DataType, source: Source) -> list[int]:
+    names = [parameter.name for parameter in node.expressions]
+    if not all(name.isdigit() for name in names) or len(names) > 2:
+        raise source.error("type", f"{node.sql('postgres')} is not a type: its parameters must be numbers", node)
+    return [int(name) for name in names]
 
 
 def _bind_decimal(node: exp.DataType, source: Source) -> Type:
-    parameters = [int(parameter.name) for parameter in node.expressions]
+    parameters = _parameters(node, source)
     if not parameters:
         raise source.error(
             "unsupported",

@@ -46,7 +46,7 @@ class DuckDBEngine:
     name = "duckdb"
 
     def __init__(self, path: str | None = None, *, by_statements: bool = False) -> None:
-        self.path = path
+        self.path = None if path is None else os.path.realpath(path)
         self._by_statements = by_statements
         self._relations: dict[str, StoredRelation] = {}
         self._rows: dict[str, int] = {}
@@ -100,8 +100,8 @@ class DuckDBEngine:
     def _text(self, plan: Plan, given: Mapping[str, pa.Table], form: _Form) -> str:
         """The statement of a plan, with the names under which its deltas are registered now."""
         text, needed = self._statement(plan, form)
-        for position, name in enumerate(needed):
-            text = text.replace(_placeholder(position), self._given.name_of(given[name]))
+        for position, registered in enumerate(self._given.names_of([given[name] for name in needed])):
+            text = text.replace(_placeholder(position), registered)
         return text
 
     def _statement(self, plan: Plan, form: _Form) -> tuple[str, tuple[str, ...]]:
@@ -191,7 +191,7 @@ class DuckDBEngine:
         self._connection.close()
         if self.path is not None:
             with _open_paths_lock:
-                _open_paths.discard(os.path.realpath(self.path))
+                _open_paths.discard(self.path)
 
 
 def _placeholder(position: int) -> str:

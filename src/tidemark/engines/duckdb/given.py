@@ -22,14 +22,21 @@ class GivenTables:
         self._connection = connection
         self._kept: dict[int, tuple[pa.Table, str]] = {}
         self._next = 0
+        self._size = MOST_KEPT
+
+    def names_of(self, tables: list[pa.Table]) -> list[str]:
+        """The names of the tables that one statement reads, all valid at once."""
+        if len(tables) * 2 > self._size:
+            self._size = len(tables) * 2
+        return [self.name_of(table) for table in tables]
 
     def name_of(self, table: pa.Table) -> str:
-        """The name under which the table can be read, until ``MOST_KEPT`` others were asked for."""
+        """The name under which the table can be read, until as many others were asked for as are kept."""
         kept = self._kept.get(id(table))
         if kept is not None:
             return kept[1]
-        name = f"given_{self._next}"
-        self._next = (self._next + 1) % MOST_KEPT
+        name = f"_tidemark_given_{self._next}"
+        self._next = (self._next + 1) % self._size
         self._kept = {key: entry for key, entry in self._kept.items() if entry[1] != name}
         positional = [f"c{i}" for i in range(table.num_columns - 1)] + [WEIGHT]
         self._connection.register(name, table.rename_columns(positional))

@@ -7,17 +7,22 @@ from decimal import Decimal, localcontext
 from functools import cmp_to_key
 
 from tidemark.algebra.expressions import Value
+from tidemark.algebra.functions import rank
 from tidemark.algebra.plans import (
     Aggregate,
     AggregateCall,
     AggregateFunction,
+    Difference,
     Distinct,
     Filter,
     Given,
+    Intersection,
     Join,
     Negate,
+    Net,
     Plan,
     Project,
+    Repeat,
     Sort,
     SortKey,
     Stored,
@@ -56,16 +61,35 @@ def evaluate(plan: Plan, stored: Relations, given: Relations) -> Bag:
             return _sum((row, weight) for row, weight in pairs if value_of(predicate, row) is True)
         case Union(parts=parts):
             return _sum(entry for part in parts for entry in of(part).items())
+        case Net(input=source):
+            return of(source)
         case Negate(input=source):
             return {row: -weight for row, weight in of(source).items()}
         case Distinct(input=source):
             return {row: 1 for row, weight in of(source).items() if weight > 0}
+        case Difference(left=left, right=right):
+            mine, others = _present(of(left)), _present(of(right))
+            return {row: w - others.get(row, 0) for row, w in mine.items() if w > others.get(row, 0)}
+        case Intersection(left=left, right=right):
+            mine, others = _present(of(left)), _present(of(right))
+            return {row: min(w, others[row]) for row, w in mine.items() if row in others}
+        case Repeat(input=source, times=times):
+            return _sum((row, w * _number(value_of(times, row))) for row, w in of(source).items())
         case Touched(input=source, touched=touched, keys=keys):
             wanted = {row[: len(keys)] for row in of(touched)}
             return {row: w for row, w in of(source).items() if tuple(row[key] for key in keys) in wanted}
         case Aggregate(input=source):
             return _aggregate(plan, of(source))
     raise TypeError(f"no meaning for {type(plan).__name__}")
+
+
+def _present(bag: Bag) -> Bag:
+    return {row: weight for row, weight in bag.items() if weight > 0}
+
+
+def _number(value: Value) -> int:
+    assert isinstance(value, int), "rows are repeated a whole number of times"
+    return value
 
 
 def ordered(plan: Plan, stored: Relations, given: Relations) -> list[Row]:
@@ -94,7 +118,7 @@ def _compare(left: Row, right: Row, keys: tuple[SortKey, ...]) -> int:
             continue
         if a is None or b is None:
             return -1 if (a is None) == key.nulls_first else 1
-        smaller = a < b  # type: ignore[operator]
+        smaller = rank(a) < rank(b)  # type: ignore[operator]
         return -1 if smaller != key.descending else 1
     return 0
 

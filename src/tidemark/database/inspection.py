@@ -1,0 +1,157 @@
+"""Looking at a database from outside, for tools: what is defined, what goes on, and stopping it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tidemark.database.database import Database
+from tidemark.database.progress import Listener
+from tidemark.errors import TidemarkError
+from tidemark.sql.catalog import Catalog, Relation, Table
+from tidemark.sql.text import fold
+
+
+@dataclass(frozen=True)
+class ColumnDescription:
+    name: str
+    type: str
+    nullable: bool
+    in_key: bool
+
+
+@dataclass(frozen=True)
+class Description:
+    """A relation: ``rows`` is None if none are stored, ``created`` if that is not committed yet."""
+
+    name: str
+    kind: str
+    columns: tuple[ColumnDescription, ...]
+    definition: str
+    rows: int | None
+    created: int | None
+    strategy: str | None
+    depends_on: tuple[str, ...]
+    dependents: tuple[str, ...]
+
+    @property
+    def is_materialized(self) -> bool:
+        return self.kind == "materialized view"
+
+
+class TransactionState(enum.Enum):
+    """What became of BEGIN: nothing is open, a transaction is, or one in which a statement failed."""
+
+    NONE = "none"
+    OPEN = "open"
+    DOOMED = "doomed"
+
+
+def transaction_state(database: Database) -> TransactionState:
+    """Whether a transaction that BEGIN opened is there.
+
+    >>> from tidemark.database import connect
+    >>> with connect("duckdb") as db:
+    ...     _ = db.execute("BEGIN")
+    ...     transaction_state(db).value
+    'open'
+    """
+    session = database._session
+    if session is None:
+        return TransactionState.NONE
+    return TransactionState.OPEN if session.failure is None else TransactionState.DOOMED
+
+
+def relations(database: Database) -> tuple[Description, ...]:
+    """Every relation in order of creation, as an open transaction sees them.
+
+    >>> from tidemark.database import connect
+    >>> with connect("duckdb") as db:
+    ...     _ = db.execute("CREATE TABLE t (a INT PRIMARY KEY)")
+    ...     relations(db)[0].columns
+    (ColumnDescription(name='a', type='INT', nullable=False, in_key=True),)
+    """
+    with database._store.lock:
+        catalog = _catalog(database)
+        return tuple(_described(relation, catalog, database) for relation in catalog.relations.values())
+
+
+def relation(database: Database, name: str) -> Description:
+    """One relation, by its name as it would be written in SQL."""
+    with database._store.lock:
+        catalog = _catalog(database)
+        found = catalog.get(name) or catalog.get(fold(name))
+        if found is None:
+            raise TidemarkError("unknown_relation", f"there is no relation {name!r}", hint=catalog.suggestions(name))
+        return _described(found, catalog, database)
+
+
+def _catalog(database: Database) -> Catalog:
+    return database._store.catalog if database._session is None else database._session.catalog
+
+
+def _described(found: Relation, catalog: Catalog, database: Database) -> Description:
+    store = database._store
+    is_committed = store.catalog.get(found.name) is found
+    kind, key, strategy = "table", tuple[int, ...](), None
+    if isinstance(found, Table):
+        key = found.primary_key
+    elif found.materialized:
+        kind, strategy = "materialized view", found.options.get("strategy", "auto")
+    else:
+        kind = "view"
+    return Description(
+        found.name,
+        kind,
+        tuple(
+            ColumnDescription(field.name, str(field.type), field.nullable, position in key)
+            for position, field in enumerate(found.schema.fields)
+        ),
+        found.text,
+        rows=store.engine.rows(found.name) if is_committed and kind != "view" else None,
+        created=store.created[found.name] if is_committed else None,
+        strategy=strategy,
+        depends_on=() if isinstance(found, Table) else tuple(sorted(found.depends_on)),
+        dependents=tuple(view.name for view in catalog.dependents(found.name)),
+    )
+
+
+@contextmanager
+def watching(database: Database, listener: Listener) -> Iterator[None]:
+    """Tell ``listener`` each step of the transactions that are worked on meanwhile; see ``Progress``.
+
+    >>> from tidemark.database import connect
+    >>> with connect("duckdb") as db, watching(db, print):
+    ...     _ = db.execute("CREATE TABLE t (a INT)")
+    checking constraints
+    committing
+    """
+    progress = database._store.progress
+    before, progress.listener = progress.listener, listener
+    try:
+        yield
+    finally:
+        progress.listener = before
+
+
+def interrupt(database: Database) -> None:
+    """Let the statement that another thread runs fail, if its engine is at work at this moment.
+
+    What it did is undone like after any failure. A moment between two steps is not seen; a listener that raises
+    catches those. The reference engine cannot be interrupted.
+    """
+    engine: Any = database._store.engine
+    match engine.name:
+        case "duckdb":
+            engine._connection.interrupt()
+        case "spark" if engine._statements._session is not None:
+            engine._statements._session.interruptAll()
+
+
+def statements_started(database: Database) -> int | None:
+    """How many statements were started on Spark; None on other engines."""
+    count: int | None = getattr(database._store.engine, "statements", None)
+    return count
