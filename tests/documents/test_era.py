@@ -13,14 +13,16 @@ import pytest
 
 import tidemark as tm
 from tests.support import changes_at, check_invariant
-from tidemark.algebra.expressions import TRUE
-from tidemark.algebra.plans import Difference, Distinct, Join, Plan, Project, Scan, State, Union
-from tidemark.algebra.types import INT, VARCHAR, Field, Schema
+from tidemark.algebra.expressions import TRUE, Call, Literal, conjunction, shift
+from tidemark.algebra.plans import Difference, Distinct, Filter, Join, Plan, Project, Scan, State, Union
+from tidemark.algebra.printing import show_algebra
+from tidemark.algebra.types import BOOLEAN, INT, VARCHAR, Field, Schema
 from tidemark.calculus.as_of import Block, delta_name, resolve
 from tidemark.calculus.bags import bag, changes, compose, deleted, delta, inserted
 from tidemark.calculus.chain import differentiate
 from tidemark.calculus.states import old
 from tidemark.engines.reference.evaluate import evaluate
+from tidemark.passes import optimize
 
 # Example 1's R1 and example 3's R2, with their deltas.
 R1 = [("@01", 799), ("@02", 200), ("@03", 179)]
@@ -177,3 +179,28 @@ def test_hipac_s_rule_is_right_when_only_one_side_changes() -> None:
     ours = evaluate(resolve(differentiate(join, {"r1"}), one), stored, given)
     hipac = Join(Scan("r1", SCHEMA, State.DELTA), old(Scan("r2", SCHEMA)), TRUE)
     assert evaluate(resolve(hipac, one), stored, given) == ours
+
+
+def test_example_7_both_approaches_reach_the_same_plan() -> None:
+    """Corner A of figure 5.3 is σ[p1 ∧ p2](R ⋈ S); by corner B or by corner C, the passes reach the same plan."""
+    r, s = Scan("r1", SCHEMA), Scan("r2", SCHEMA)
+    join = Join(r, s, Call("eq", (r.column(0), shift(s.column(0), 2)), BOOLEAN))
+    p1 = Call("gt", (join.column(1), Literal(200, INT)), BOOLEAN)
+    p2 = Call("lt", (join.column(3), Literal(700, INT)), BOOLEAN)
+    corner_a = Filter(join, conjunction((p1, p2)))
+
+    corner_b = differentiate(corner_a, {"r1", "r2"})
+    second = optimize(corner_b)
+    corner_c = optimize(corner_a)
+    first = differentiate(corner_c, {"r1", "r2"})
+
+    assert show_algebra(corner_c) == "(σ[(value > 200)] r1 ⋈[(tid = tid)] σ[(value < 700)] r2)"
+    assert show_algebra(corner_b).startswith("σ[((value > 200) AND (value < 700))] ((Δr1 ")
+    assert first == second
+    assert show_algebra(second) == (
+        "((σ[(value > 200)] Δr1 ⋈[(tid = tid)] σ[(value < 700)] r2)"
+        " ⊎ (σ[(value > 200)] r1_old ⋈[(tid = tid)] σ[(value < 700)] Δr2))"
+    )
+    span, stored, given = block()
+    values = [evaluate(resolve(plan, span), stored, given) for plan in (corner_b, first, second)]
+    assert values[0] == values[1] == values[2]

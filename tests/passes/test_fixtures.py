@@ -4,6 +4,7 @@ A pass, its module and its fixture share one name. A fixture is a list of cases,
 
     # What the case shows.
     query    SELECT … FROM …              over the tables below
+    minus    SELECT … FROM …              if there: these rows with opposite weights are added to the query's
     changed  r, s                         if there: the query is differentiated first, for these relations
     with     merge_filters                if there: passes that run before, one after the other
     before   the plan, as it is given to the pass
@@ -19,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from tidemark.algebra.plans import Plan
+from tidemark.algebra.plans import Negate, Plan, Union
 from tidemark.algebra.printing import show_algebra
 from tidemark.calculus.chain import differentiate
 from tidemark.database.records import define
@@ -46,7 +47,7 @@ def cases(file: Path) -> list[Case]:
         title, *lines = block.splitlines()
         assert title.startswith("# "), f"{file.name}: a case begins with '# what it shows', not with {title!r}"
         parts = dict(line.split(None, 1) for line in lines)
-        unknown = parts.keys() - {"query", "changed", "with", "before", "after"}
+        unknown = parts.keys() - {"query", "minus", "changed", "with", "before", "after"}
         assert not unknown, f"{file.name}: {title}: {unknown}"
         found.append(Case(file.stem, title.removeprefix("# "), parts))
     return found
@@ -69,10 +70,16 @@ def catalog() -> Catalog:
 CATALOG = catalog()
 
 
-def plan_of(case: Case) -> Plan:
-    [(statement, source)] = parse_script(Source(case.parts["query"]))
+def bound(sql: str) -> Plan:
+    [(statement, source)] = parse_script(Source(sql))
     assert isinstance(statement, Query)
-    plan = QueryBinder(source, CATALOG).bind(statement.tree)
+    return QueryBinder(source, CATALOG).bind(statement.tree)
+
+
+def plan_of(case: Case) -> Plan:
+    plan = bound(case.parts["query"])
+    if "minus" in case.parts:
+        plan = Union((plan, Negate(bound(case.parts["minus"]))))
     if "changed" in case.parts:
         plan = differentiate(plan, set(case.parts["changed"].split(", ")))
     for name in case.parts.get("with", "").split(", "):

@@ -2,20 +2,19 @@
 
     9   π[A](R ⋈ S)  = π[A](π[B] R ⋈ π[C] S)        B and C keep what A and the join condition read of R and of S
     10  π[A](R ⊎ S)  = π[A] R ⊎ π[A] S
-        π[A](R ⋉ K)  = π[A](π[B] R ⋉ K)             B keeps what A reads, and the keys
 
 The text asks of 9 that B and C be parts of A; without the join columns that is not enough, and columns of A that
 are neither in B nor in C would be lost: A = B ∪ C, with every join column kept on its side. For sets 3 and 10 hold
 under an outermost Distinct only; the projections here keep duplicates.
 
-Only unions and restrictions are narrowed. A scan is read by column anyway, and a projection between joins of scans
+Only unions are narrowed, which are read part by part. A scan is read by column anyway, and a projection between joins of scans
 would only stand in the way of engines, which take such joins as one block.
 """
 
 from __future__ import annotations
 
 from tidemark.algebra.expressions import Column, Expression, columns_of, substitute
-from tidemark.algebra.plans import Filter, Join, Negate, Plan, Project, Touched, Union
+from tidemark.algebra.plans import Filter, Join, Negate, Plan, Project, Union
 from tidemark.passes.facts import node_can_fail
 from tidemark.passes.rewriting import bottom_up
 
@@ -32,11 +31,6 @@ def _pushed(plan: Plan) -> Plan:
             return Union(tuple(_pushed(Project(part, plan.names, plan.expressions)) for part in parts))
         case Join() as join:
             return _through_join(plan, join)
-        case Touched(input=source, keys=keys) as touched if _can_narrow(source):
-            wanted = sorted(_read(plan.expressions) | set(keys))
-            if len(wanted) < len(source.schema):
-                moved = Touched(_narrowed(source, wanted), touched.touched, tuple(wanted.index(key) for key in keys))
-                return Project(moved, plan.names, _moved(plan.expressions, moved, wanted))
     return plan
 
 
@@ -63,7 +57,7 @@ def _wanted(side: Plan, read: set[int]) -> list[int]:
 
 def _can_narrow(plan: Plan) -> bool:
     match plan:
-        case Union() | Touched():
+        case Union():
             return len(plan.schema) > 0
         case Negate(input=source) | Filter(input=source):
             return _can_narrow(source)
