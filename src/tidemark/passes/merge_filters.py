@@ -8,8 +8,8 @@ The inner condition stays first. AND goes on after an unknown, so p must not be 
 from __future__ import annotations
 
 from tidemark.algebra.expressions import conjunction, conjuncts
+from tidemark.algebra.failing import can_fail
 from tidemark.algebra.plans import Filter, Plan
-from tidemark.passes.facts import can_fail
 from tidemark.passes.rewriting import bottom_up
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections import Counter
 
 from tidemark.algebra.expressions import Column, Literal, substitute, walk
+from tidemark.algebra.failing import can_fail
 from tidemark.algebra.plans import Plan, Project
-from tidemark.passes.facts import can_fail
 from tidemark.passes.rewriting import bottom_up
 
 

@@ -26,6 +26,7 @@ from tidemark.algebra.expressions import (
     shift,
     substitute,
 )
+from tidemark.algebra.failing import can_fail
 from tidemark.algebra.plans import (
     Aggregate,
     Difference,
@@ -40,7 +41,7 @@ from tidemark.algebra.plans import (
     Touched,
     Union,
 )
-from tidemark.passes.facts import can_fail, node_can_fail
+from tidemark.passes.facts import node_can_fail
 from tidemark.passes.rewriting import bottom_up
 
 Parts = tuple[Expression, ...]

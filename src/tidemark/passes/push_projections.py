@@ -7,8 +7,8 @@ The text asks of 9 that B and C be parts of A; without the join columns that is 
 are neither in B nor in C would be lost: A = B ∪ C, with every join column kept on its side. For sets 3 and 10 hold
 under an outermost Distinct only; the projections here keep duplicates.
 
-Only unions are narrowed, which are read part by part. A scan is read by column anyway, and a projection between joins of scans
-would only stand in the way of engines, which take such joins as one block.
+Only unions are narrowed, which are read part by part. A scan is read by column anyway, and a projection between joins
+of scans would only stand in the way of engines, which take such joins as one block.
 """
 
 from __future__ import annotations

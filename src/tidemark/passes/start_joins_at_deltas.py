@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tidemark.algebra.expressions import TRUE, Column, Expression, columns_of, conjunction, conjuncts, shift, substitute
+from tidemark.algebra.failing import can_fail
 from tidemark.algebra.plans import Join, Plan, Project
-from tidemark.passes.facts import can_fail, reads_delta
+from tidemark.passes.facts import reads_delta
 
 
 def start_joins_at_deltas(plan: Plan) -> Plan:

@@ -118,7 +118,7 @@ def _compare(left: Row, right: Row, keys: tuple[SortKey, ...]) -> int:
             continue
         if a is None or b is None:
             return -1 if (a is None) == key.nulls_first else 1
-        smaller = rank(a) < rank(b)  # type: ignore[operator]
+        smaller = rank(a) < rank(b)
         return -1 if smaller != key.descending else 1
     return 0
 
