@@ -30,9 +30,9 @@ format: .venv/.ready ## Format the code and apply the safe fixes of the linter
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
 
-bench: .venv/.ready ## Run the benchmarks (ENGINE=spark or duckdb)
+bench: .venv/.ready ## Run the benchmark (ENGINE=spark or duckdb, ARGS=--quick for a short one)
 	@JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && \
-	  .venv/bin/python benchmarks/run.py --engine $(ENGINE) $(ARGS)
+	  .venv/bin/tidemark bench --engine $(ENGINE) $(ARGS)
 
 lock: ## Resolve the dependencies of pyproject.toml anew into requirements.lock
 	@scripts/lock.sh "$(PYTHON)"

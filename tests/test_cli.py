@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fcntl
+import io
+import json
 import os
 import pty
 import re
@@ -11,15 +13,18 @@ import struct
 import subprocess
 import sys
 import termios
+import time
 from pathlib import Path
 
 import duckdb
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 import tidemark as tm
 from tidemark.cli.main import app
 from tidemark.cli.script import read_script
+from tidemark.cli.status import Status
 
 ROOT = Path(__file__).parent.parent
 INVENTORY = ROOT / "examples" / "inventory" / "inventory.sql"
@@ -360,7 +365,7 @@ class TestExplainAndAudit:
             assert result.exit_code == 1
             assert "[unknown_relation] there is no relation 'nothing'" in result.stderr
 
-    @pytest.mark.parametrize("arguments", [("explain", "v"), ("audit",)])
+    @pytest.mark.parametrize("arguments", [("explain", "v"), ("audit",), ("status",)])
     @pytest.mark.parametrize("engine", ["duckdb", "spark"])
     def test_a_database_that_does_not_exist_is_not_created(
         self, arguments: tuple[str, ...], engine: str, tmp_path: Path
@@ -372,6 +377,79 @@ class TestExplainAndAudit:
 
     def test_a_database_in_memory_has_nothing_to_explain(self) -> None:
         assert "[target] 'duckdb' would be a new, empty database" in tidemark("audit", "--database", "duckdb").stderr
+
+
+class TestStatus:
+    def test_it_shows_tables_views_tidemarks_and_last_steps(self, inventory: str) -> None:
+        script = "CREATE VIEW plain AS SELECT id FROM item; CREATE MATERIALIZED VIEW fresh AS SELECT id FROM plain;"
+        assert tidemark("run", "-", "--database", inventory, input=script).exit_code == 0
+        output = shown(tidemark("status", "--database", inventory))
+        heading, _, *rest = output.splitlines()
+        assert re.fullmatch(re.escape(inventory) + r"  duckdb, version 16, [\d.]+ MiB, 3 tables, 5 views", heading)
+        assert rest == [
+            "tables",
+            "  name      rows  columns  key",
+            "  item         2        6  id",
+            "  supplier     2        2  id",
+            "  supplies     2        3  supplier_id, item_id",
+            "",
+            "materialized views",
+            "  name        rows  tidemark  strategy  last step",
+            "  threshold      2        16  auto      v14, differential, 1 row, T",
+            "  low_stock      1        16  auto      v14, differential, 1 row, T",
+            "  orders_due     1        16  auto      v14, differential, 1 row, T",
+            "  fresh          2        16  auto      filled at v16",
+            "",
+            "expanded where they are used: plain",
+        ]
+
+    def test_programs_get_json(self, inventory: str) -> None:
+        result = tidemark("status", "--json", "--database", inventory)
+        assert result.exit_code == 0
+        found = json.loads(result.stdout)
+        assert (found["engine"], found["version"], found["target"]) == ("duckdb", 14, inventory)
+        assert found["bytes"] >= Path(inventory.removeprefix("duckdb:")).stat().st_size > 0
+        assert {table["name"]: table["rows"] for table in found["tables"]} == {"item": 2, "supplier": 2, "supplies": 2}
+        assert found["tables"][1]["columns"][0] == {"name": "id", "type": "INT", "nullable": False, "in_key": True}
+        orders_due = found["views"][2]
+        assert (orders_due["name"], orders_due["rows"], orders_due["tidemark"]) == ("orders_due", 1, 14)
+        assert (orders_due["last"]["version"], orders_due["last"]["strategy"]) == (14, "differential")
+        assert orders_due["definition"].startswith("CREATE MATERIALIZED VIEW orders_due")
+
+    def test_an_empty_database_is_no_error(self, tmp_path: Path) -> None:
+        target = f"duckdb:{tmp_path / 'empty.duckdb'}"
+        tm.connect(target).close()
+        assert "version 0, " in shown(tidemark("status", "--database", target))
+
+    @pytest.mark.spark
+    def test_a_lake_is_measured_too(self, tmp_path: Path) -> None:
+        target = f"spark:{tmp_path / 'lake'}"
+        with tm.connect(target) as database:
+            database.execute("CREATE TABLE t (a INT)")
+        assert re.search(
+            r"spark, version 1, [\d.]+ KiB, 1 table, 0 views", shown(tidemark("status", "--database", target))
+        )
+
+
+class TestTheSpinner:
+    """What goes on, since when, and in which step, on a line that fits."""
+
+    def test_it_says_what_goes_on_and_since_when(self) -> None:
+        output = io.StringIO()
+        status = Status(Console(file=output, force_terminal=True, width=60, color_system=None))
+        with status.showing("CREATE MATERIALIZED VIEW totals AS SELECT a, b, c FROM somewhere"):
+            status.step("filling totals")
+            time.sleep(1.3)
+        lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output.getvalue()).replace("\r", "\n").splitlines()
+        assert any(line.endswith("…  filling totals, 1 s") for line in lines)
+        assert max(map(len, lines)) <= 60
+
+    def test_in_a_pipe_nothing_is_shown(self) -> None:
+        output = io.StringIO()
+        status = Status(Console(file=output))
+        with status.showing("something"):
+            status.step("a step")
+        assert not output.getvalue()
 
 
 class TestTheProgram:
@@ -435,8 +513,9 @@ def test_the_version_is_shown() -> None:
 
 
 def test_every_command_has_help() -> None:
-    assert all(command in tidemark("--help").stdout for command in ("run", "explain", "audit"))
-    for command in ("run", "explain", "audit"):
+    commands = ("run", "shell", "explain", "audit", "status", "bench")
+    assert all(command in tidemark("--help").stdout for command in commands)
+    for command in commands:
         assert tidemark(command, "--help").exit_code == 0
 
 

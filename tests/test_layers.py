@@ -34,12 +34,14 @@ LAYERS = (
 HEIGHT = {name: -depth for depth, names in enumerate(LAYERS) for name in names}
 
 ROOMS = {
-    "duckdb": ("tidemark.engines.duckdb", "tidemark.engines.spark"),  # Spark's point reads run in DuckDB
+    # Spark's point reads run in DuckDB, and the benchmark's rival is SQL for DuckDB, written by hand.
+    "duckdb": ("tidemark.engines.duckdb", "tidemark.engines.spark", "tidemark.cli.bench"),
     "pyspark": ("tidemark.engines.spark",),
     "deltalake": ("tidemark.engines.spark",),
     "sqlglot": ("tidemark.sql",),
     "typer": ("tidemark.cli",),
     "rich": ("tidemark.cli",),
+    "prompt_toolkit": ("tidemark.cli",),
 }
 
 FORBIDDEN = frozenset({"sparkContext", "_jvm", "_jsparkSession", "rdd"})

@@ -1,1 +1,1 @@
-"""The command line: ``tidemark run``, ``tidemark explain`` and ``tidemark audit``."""
+"""The command line: ``tidemark run``, ``shell``, ``explain``, ``audit``, ``status`` and ``bench``."""

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import enum
 import logging
-import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import unquote, urlparse
 
 import typer
 
+from tidemark.cli import overview
+from tidemark.cli.bench import command as bench
+from tidemark.cli.bench.figures import CLOCK
+from tidemark.cli.bench.running import SIZES, Plan
+from tidemark.cli.failing import Stopped, Warnings, errors_shown
+from tidemark.cli.opening import bytes_of, connected, existing, read_text
 from tidemark.cli.run import ScriptRun, audit
 from tidemark.cli.script import read_script
+from tidemark.cli.shell import shell
 from tidemark.cli.show import Display, console_for
 from tidemark.cli.status import Status
-from tidemark.database import Database, connect
 from tidemark.errors import TidemarkError
 
 app = typer.Typer(
@@ -36,6 +37,13 @@ class Engine(enum.StrEnum):
     SPARK = "spark"
     DUCKDB = "duckdb"
     REFERENCE = "reference"
+
+
+class BenchEngine(enum.StrEnum):
+    """The engines that are worth measuring."""
+
+    DUCKDB = "duckdb"
+    SPARK = "spark"
 
 
 Target = Annotated[
@@ -58,7 +66,7 @@ def tidemark(
     logging.getLogger("sqlglot").setLevel(logging.ERROR)
     logger = logging.getLogger("tidemark")
     if not logger.handlers:
-        logger.addHandler(_Warnings())
+        logger.addHandler(Warnings())
     if version:
         typer.echo(f"tidemark {_version()}")
         raise typer.Exit()
@@ -68,6 +76,13 @@ RUN_HELP = (
     "Run a script and show, after each transaction, exactly what entered and left each view.\n\n"
     "BEGIN … COMMIT is one transaction; every other statement is one by itself. A comment directly before a "
     "transaction or a query becomes its title. The exit code is 1 after an error, or if an AUDIT found a difference."
+)
+
+SHELL_HELP = (
+    "Type statements at a prompt, or pipe them in, and see what each transaction did to the views.\n\n"
+    "A statement ends with a semicolon; commands begin with a backslash, and \\? lists them. The prompt shows the "
+    "version, with * while a transaction is open and ! after a statement in it failed. From a pipe the first error "
+    "ends the shell, with exit code 1."
 )
 
 
@@ -104,21 +119,35 @@ def run_command(
     rows: Rows = 20,
 ) -> None:
     """``tidemark run``."""
-    if engine is not None and database is not None:
-        raise typer.BadParameter("give --engine for a fresh database or --database for a durable one, not both")
+    target = _target(engine, database)
     name = "standard input" if str(script) == "-" else script.name
     status = Status(console_for(stderr=True))
     display = Display(console_for(), rows or None)
-    with _errors_shown(name):
-        pieces = read_script(_read(script), dialect)
-        with _connected(database or engine or Engine.SPARK, status, dialect) as opened:
+    with errors_shown(name):
+        pieces = read_script(read_text(script), dialect)
+        with connected(target, status, dialect) as opened:
             run = ScriptRun(opened, display, status)
             try:
                 run.run(pieces)
             except TidemarkError as error:
                 rolled_back = "; the open transaction was rolled back" if run.is_in_transaction else ""
-                raise _Stopped(error, f"stopped at version {opened.version}{rolled_back}") from error
+                raise Stopped(error, f"stopped at version {opened.version}{rolled_back}") from error
     if not run.is_true:
+        raise typer.Exit(1)
+
+
+@app.command("shell", help=SHELL_HELP)
+def shell_command(
+    engine: ChosenEngine = None,
+    database: ChosenTarget = None,
+    dialect: ScriptDialect = "postgres",
+    rows: Rows = 20,
+) -> None:
+    """``tidemark shell``."""
+    target = _target(engine, database)
+    with errors_shown():
+        is_well = shell.start(target, dialect, rows or None)
+    if not is_well:
         raise typer.Exit(1)
 
 
@@ -128,7 +157,7 @@ def explain_command(
     database: Target,
 ) -> None:
     """Show how a view is kept true: its plan, its partial differentials and its strategy."""
-    with _errors_shown(), _existing(database) as opened:
+    with errors_shown(), existing(database) as opened:
         typer.echo(opened.explain(view))
 
 
@@ -148,106 +177,72 @@ def audit_command(
     The exit code is 1 if any row differs.
     """
     display = Display(console_for(), rows or None)
-    with _errors_shown(), _existing(database) as opened:
+    with errors_shown(), existing(database) as opened:
         is_true = audit(opened, views or [], display, Status(console_for(stderr=True)))
     if not is_true:
         raise typer.Exit(1)
 
 
-class _Warnings(logging.Handler):
-    """What the engines log, one line each, on the standard error stream."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        error = record.exc_info[1] if record.exc_info else None
-        reason = f": {next(iter(str(error).splitlines()), '')}" if error is not None else ""
-        Display(console_for(stderr=True), None).note(f"warning: {record.getMessage()}{reason}")
-
-
-class _Stopped(Exception):
-    """An error in the middle of a script, with a note on where that leaves the database."""
-
-    def __init__(self, error: TidemarkError, note: str) -> None:
-        super().__init__(note)
-        self.error, self.note = error, note
+@app.command("status")
+def status_command(
+    database: Target,
+    is_json: Annotated[bool, typer.Option("--json", help="Write everything as JSON, for programs.")] = False,
+) -> None:
+    """Show what a database holds: tables, views and their tidemarks, sizes, and how views were last kept true."""
+    with errors_shown(), existing(database) as opened:
+        seen = overview.look_at(opened, database, bytes_of(database))
+        if is_json:
+            typer.echo(overview.as_json(seen))
+        else:
+            overview.show(seen, Display(console_for(), None))
 
 
-@contextmanager
-def _errors_shown(name: str | None = None) -> Iterator[None]:
-    """Show errors on the standard error stream, without tracebacks, and leave with exit code 1."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except Exception as error:
-        display = Display(console_for(stderr=True), None)
-        match error:
-            case _Stopped(error=inner, note=note):
-                display.error(inner, name)
-                display.note(note)
-            case TidemarkError():
-                display.error(error, name)
-            case _ if os.environ.get("TIDEMARK_TRACEBACK"):
-                raise
-            case _:
-                display.error(_unexpected(error))
-        raise typer.Exit(1) from error
+BENCH_HELP = (
+    "Measure the time until two views over TPC-H data are up to date again after a transaction, beside recomputing "
+    "them and, on DuckDB, beside SQL written by hand.\n\n"
+    f"{CLOCK} Transactions mix inserts, deletes and updates of orders and lines. tpchgen-cli makes the data."
+)
 
 
-def _unexpected(error: Exception) -> TidemarkError:
-    first = next(iter(str(error).splitlines()), "")
-    return TidemarkError(
-        "internal",
-        f"{type(error).__name__}: {first}",
-        hint="this is a fault in Tidemark: please report it; with TIDEMARK_TRACEBACK=1 it shows where it arose",
+@app.command("bench", help=BENCH_HELP)
+def bench_command(
+    engine: Annotated[
+        list[BenchEngine] | None, typer.Option("--engine", help="An engine; may be repeated.", show_default="both")
+    ] = None,
+    scale: Annotated[
+        list[float] | None,
+        typer.Option(
+            "--scale",
+            min=0.001,
+            help="A scale factor: 0.1 has 600,000 lineitems, 1 has 6 million; may be repeated.",
+            show_default="0.1 and 1",
+        ),
+    ] = None,
+    repeats: Annotated[
+        int | None, typer.Option("--repeats", min=1, help="Transactions of each size.", show_default="5")
+    ] = None,
+    is_quick: Annotated[bool, typer.Option("--quick", help="A run of a minute: scale 0.01 and two repeats.")] = False,
+    data: Annotated[
+        Path, typer.Option("--data", help="The folder for data, figures and charts.", show_default=True)
+    ] = Path(".bench"),
+) -> None:
+    """``tidemark bench``."""
+    plan = Plan(
+        [str(one) for one in engine or BenchEngine],
+        scale or ([0.01] if is_quick else [0.1, 1.0]),
+        SIZES,
+        repeats or (2 if is_quick else 5),
+        data,
     )
+    with errors_shown():
+        errors = console_for(stderr=True)
+        bench.run(plan, Display(console_for(), None), Display(errors, None), Status(errors))
 
 
-@contextmanager
-def _connected(target: str, status: Status, dialect: str = "postgres") -> Iterator[Database]:
-    engine = target.partition(":")[0]
-    with status.showing("starting Spark" if engine == "spark" else f"opening {target}"):
-        database = connect(str(target), dialect=dialect)
-    try:
-        yield database
-    finally:
-        with status.showing("closing the database"):
-            database.close()
-
-
-@contextmanager
-def _existing(target: str) -> Iterator[Database]:
-    """A connection to a database that is there already; nothing is created."""
-    engine, _, path = target.partition(":")
-    if not path:
-        raise TidemarkError(
-            "target",
-            f"{target!r} would be a new, empty database",
-            hint="name one that exists: duckdb:path/to/file.duckdb or spark:path/to/lake",
-        )
-    needed = _local(path) / "_tidemark" / "lake.json" if engine == "spark" else Path(path)
-    if engine in ("spark", "duckdb") and not needed.is_file():
-        raise TidemarkError(
-            "not_a_database", f"there is no database at {path}", hint="tidemark run --database creates one"
-        )
-    with _connected(target, Status(console_for(stderr=True))) as database:
-        yield database
-
-
-def _local(path: str) -> Path:
-    """The folder that a path or a file: url names."""
-    return Path(unquote(urlparse(path).path)) if path.startswith("file:") else Path(path).expanduser()
-
-
-def _read(script: Path) -> str:
-    try:
-        data = sys.stdin.buffer.read() if str(script) == "-" else script.read_bytes()
-        return data.decode("utf-8-sig")
-    except OSError as error:
-        raise TidemarkError("script", f"{script} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise TidemarkError(
-            "script", f"{script} is not UTF-8: {error.reason} at byte {error.start}", hint="save it as UTF-8"
-        ) from error
+def _target(engine: Engine | None, database: str | None) -> str:
+    if engine is not None and database is not None:
+        raise typer.BadParameter("give --engine for a fresh database or --database for a durable one, not both")
+    return database or engine or Engine.SPARK
 
 
 def _version() -> str:

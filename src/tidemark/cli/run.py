@@ -9,9 +9,12 @@ from itertools import takewhile
 import pyarrow as pa
 
 from tidemark.cli.script import Piece
-from tidemark.cli.show import Committed, Display, ViewChange, counted, duration, sorted_rows
+from tidemark.cli.show import Committed, Display, ViewChange
 from tidemark.cli.status import Status
+from tidemark.cli.tables import sorted_rows
+from tidemark.cli.text import counted, duration
 from tidemark.database import Database
+from tidemark.database.inspection import TransactionState, transaction_state
 from tidemark.errors import TidemarkError
 from tidemark.sql import statements as st
 
@@ -29,13 +32,19 @@ class _Block:
 
 
 class ScriptRun:
-    """One run of a script on one database."""
+    """One run of a script on one database.
 
-    def __init__(self, database: Database, display: Display, status: Status) -> None:
+    ``is_echoed`` puts the text of a query above its answer, for readers who did not type it.
+    """
+
+    def __init__(self, database: Database, display: Display, status: Status, *, is_echoed: bool = True) -> None:
         self._database = database
         self._display = display
         self._status = status
+        self.is_echoed = is_echoed
         self._block: _Block | None = None
+        self.is_timed = False
+        """Whether the time is shown below an answer, too."""
         self.is_true = True
         """Whether every AUDIT so far found what it should."""
 
@@ -45,7 +54,11 @@ class ScriptRun:
 
     def run(self, pieces: list[Piece]) -> None:
         for piece in pieces:
-            self._run(piece)
+            self.run_piece(piece)
+        self.end()
+
+    def end(self) -> None:
+        """Refuse the end of the script where a transaction is open."""
         if self._block is not None:
             raise TidemarkError(
                 "transaction",
@@ -54,7 +67,13 @@ class ScriptRun:
                 hint="end it with COMMIT",
             )
 
-    def _run(self, piece: Piece) -> None:
+    def recover(self) -> None:
+        """Go on after an error: if it ended the transaction, none is open here either."""
+        if transaction_state(self._database) is TransactionState.NONE:
+            self._block = None
+
+    def run_piece(self, piece: Piece) -> None:
+        """Run one statement and show what it did."""
         before = self._database.version
         started = time.perf_counter()
         result = self._execute(piece)
@@ -144,7 +163,7 @@ class ScriptRun:
         self._display.note(self._display.shortened(f"{what}: {block.first.comment or done}"))
 
     def _answer(self, piece: Piece, result: pa.Table | None, seconds: float) -> None:
-        title = piece.comment or self._display.shortened(piece.summary)
+        title = piece.comment or self._display.shortened(piece.summary) if self.is_echoed else ""
         match piece.statement:
             case _ if result is None:
                 return
@@ -155,6 +174,8 @@ class ScriptRun:
                 self._display.audit(name, result, rows_by_view(self._database).get(name) or 0, seconds)
             case _:
                 self._display.result(title, result)
+        if self.is_timed:
+            self._display.footnote(duration(seconds * 1000))
 
 
 def audit(database: Database, views: list[str], display: Display, status: Status) -> bool:

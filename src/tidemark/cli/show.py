@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import io
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from rich.cells import cell_len, set_cell_size
@@ -18,6 +15,8 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from tidemark.cli.tables import fits, grid, records, sorted_rows
+from tidemark.cli.text import counted, duration, printable, printable_lines
 from tidemark.errors import TidemarkError
 
 PIPE_WIDTH: Final = 100_000
@@ -53,12 +52,16 @@ class Committed:
 
 
 class Display:
-    """Writes to one console. ``most_rows`` is where a long result is cut; None shows everything."""
+    """Writes to one console. ``most_rows`` is where a long result is cut; None shows everything.
+
+    ``is_expanded`` shows each row of a result as a block of lines, which otherwise happens where columns do not fit.
+    """
 
     def __init__(self, console: Console, most_rows: int | None) -> None:
         self.console = console
         self._most_rows = most_rows
         self._after_block: bool | None = None
+        self.is_expanded = False
         ascii_only = console.options.ascii_only
         self._minus, self._more = ("-", "...") if ascii_only else ("−", "…")
 
@@ -71,6 +74,15 @@ class Display:
     def note(self, text: str) -> None:
         self._gap(block=False)
         self._line(Text(printable(text), "dim"))
+
+    def heading(self, name: str, detail: str) -> None:
+        """What all that follows is about."""
+        self._gap(block=False)
+        self._line(Text.assemble((printable(name), "bold cyan"), "  ", (printable(detail), "")))
+
+    def footnote(self, text: str) -> None:
+        """A note on what was shown last."""
+        self._indented(Text(printable(text), "dim"))
 
     def transaction(self, done: Committed) -> None:
         """The heading of a transaction, its statements, and what entered and left each view."""
@@ -92,7 +104,7 @@ class Display:
             inner = f"{counted(done.inner_steps, 'inner node')}, {duration(done.inner_milliseconds)}"
             self._indented(Text(inner, "dim"))
 
-    def result(self, title: str, table: pa.Table) -> None:
+    def result(self, title: str, table: pa.Table, *, is_expandable: bool = True) -> None:
         """The rows of a query."""
         self._gap(block=True)
         self._title(title)
@@ -100,13 +112,27 @@ class Display:
             self._indented(Text(f"no rows ({', '.join(table.column_names)})", "dim"))
             return
         shown, more = self._cut(table)
-        self._indented(_grid(shown, None))
+        is_expanded = is_expandable and (self.is_expanded or not fits(shown, self.console.width - 2))
+        self._indented(records(shown) if is_expanded else grid(shown))
         self._and_more(more)
+
+    def changes(self, changes: pa.Table) -> None:
+        """The changes of a relation: its columns, the version and the weight."""
+        self._gap(block=True)
+        if not changes.num_rows:
+            self._indented(Text("no changes", "dim"))
+            return
+        *columns, version, weight = changes.column_names
+        self._weighted(sorted_rows(changes.select([version, *columns, weight])), by=2)
 
     def text(self, title: str, text: str) -> None:
         self._gap(block=True)
         self._title(title)
         self._indented(Text(text))
+
+    def begin(self) -> None:
+        """Forget what was shown before: the person typed something since."""
+        self._after_block = None
 
     def audit(self, view: str, differing: pa.Table, rows: int, seconds: float) -> None:
         """The verdict of an audit. ``differing`` ends with the weight: what is stored minus what should be."""
@@ -123,14 +149,14 @@ class Display:
 
     def error(self, error: TidemarkError, name: str | None = None) -> None:
         """An error as people read it: what, where, and what to do."""
-        self._line(Text.assemble(("error", "bold red"), (f" [{error.code}] ", "dim"), _lines(error.message)))
+        self._line(Text.assemble(("error", "bold red"), (f" [{error.code}] ", "dim"), printable_lines(error.message)))
         if error.place is not None:
             where, *lines = error.place.pointer().splitlines()
             self._line(Text(f"  {name}, {where}" if name else f"  {where}", "dim"))
             for line, style in zip(lines, ("", "bold red"), strict=True):
-                self.console.print(Text(f"  {_lines(line)}", style), soft_wrap=True)
+                self.console.print(Text(f"  {printable_lines(line)}", style), soft_wrap=True)
         if error.hint is not None:
-            self._line(Text.assemble(("hint: ", "bold"), _lines(error.hint)))
+            self._line(Text.assemble(("hint: ", "bold"), printable_lines(error.hint)))
 
     def shortened(self, statement: str, indent: int = 0) -> str:
         """A statement that fits on a line; the script itself has all of it."""
@@ -155,7 +181,8 @@ class Display:
         self.console.print(_Trimmed(grid))
 
     def _title(self, title: str) -> None:
-        self._line(Text(printable(title), "bold"))
+        if title:
+            self._line(Text(printable(title), "bold"))
 
     def _change(self, change: ViewChange) -> None:
         entered = sum(weight for weight in change.weights if weight > 0)
@@ -166,11 +193,11 @@ class Display:
         self._indented(line)
         self._weighted((change.rows, change.weights))
 
-    def _weighted(self, rows_and_weights: tuple[pa.Table, list[int]]) -> None:
+    def _weighted(self, rows_and_weights: tuple[pa.Table, list[int]], by: int = 4) -> None:
         rows, weights = rows_and_weights
         shown, more = self._cut(rows)
-        self._indented(_grid(shown, [self._sign(weight) for weight in weights[: shown.num_rows]]), by=4)
-        self._and_more(more, by=4)
+        self._indented(grid(shown, [self._sign(weight) for weight in weights[: shown.num_rows]]), by=by)
+        self._and_more(more, by=by)
 
     def _sign(self, weight: int) -> Text:
         """+ and − for one row, with the number of equal rows if there are several."""
@@ -220,67 +247,3 @@ def console_for(*, stderr: bool = False) -> Console:
     if not console.is_terminal:
         console.width = PIPE_WIDTH
     return console
-
-
-def sorted_rows(weighted: pa.Table) -> tuple[pa.Table, list[int]]:
-    """The rows of a weighted table and their weights, so ordered that old and new rows stand together, old first."""
-    first, *others, weight = weighted.column_names
-    ordered = weighted.sort_by([(name, "ascending") for name in (first, weight, *others)])
-    weights: list[int] = ordered.column(ordered.num_columns - 1).to_pylist()
-    return ordered.select(range(ordered.num_columns - 1)), weights
-
-
-def _grid(table: pa.Table, signs: Sequence[Text] | None) -> Table:
-    """An Arrow table without lines: names above, numbers to the right."""
-    grid = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    if signs is not None:
-        grid.add_column("", no_wrap=True)
-    for field in table.schema:
-        justify: Any = "right" if _is_number(field.type) else "left"
-        grid.add_column(Text(printable(field.name)), justify=justify, overflow="fold")
-    columns = [[_cell(value) for value in column.to_pylist()] for column in table.columns]
-    for position in range(table.num_rows):
-        cells = [column[position] for column in columns]
-        grid.add_row(*((signs[position], *cells) if signs is not None else cells))
-    return grid
-
-
-def _is_number(type: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_decimal(type))
-
-
-def _cell(value: Any) -> Text:
-    match value:
-        case None:
-            return Text("NULL", "dim")
-        case bool():
-            return Text("true" if value else "false")
-        case dt.datetime():
-            return Text(value.isoformat(sep=" "))
-        case Decimal():
-            return Text(f"{value:f}")
-    return Text(printable(str(value)))
-
-
-def printable(text: str) -> str:
-    """The text with control characters written as escapes: data must not steer the terminal.
-
-    >>> printable("two\\nlines, \\x1b[31mred")
-    'two\\\\nlines, \\\\x1b[31mred'
-    """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def _lines(text: str) -> str:
-    """The same for a text of several lines; a tab becomes one blank, so that what stands below it stays in place."""
-    return "\n".join(printable(line.replace("\t", " ")) for line in text.split("\n"))
-
-
-def counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def duration(milliseconds: float) -> str:
-    if milliseconds < 10:
-        return f"{milliseconds:.1f} ms"
-    return f"{milliseconds:.0f} ms" if milliseconds < 10_000 else f"{milliseconds / 1000:.1f} s"

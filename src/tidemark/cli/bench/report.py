@@ -1,0 +1,75 @@
+"""The figures as a table for people and as JSON for programs."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import platform
+from collections.abc import Sequence
+from decimal import Decimal
+from importlib import metadata
+from typing import Any
+
+import pyarrow as pa
+
+from tidemark.cli.bench.figures import CLOCK, Report
+from tidemark.cli.show import Display
+from tidemark.cli.text import counted
+
+LIBRARIES = ("tidemark", "duckdb", "pyspark", "deltalake", "pyarrow")
+
+
+def show(report: Report, display: Display) -> None:
+    title = f"{report.engine}, scale {report.scale:g}, {counted(report.lineitems, 'lineitem')}: medians in milliseconds"
+    display.result(title, table(report), is_expandable=False)
+
+
+def table(report: Report) -> pa.Table:
+    """A row for each size of transaction. Columns that do not apply to the engine are left out."""
+    found = report.measurements
+    typical = [measurement.typical() for measurement in found]
+    again = report.recomputation("v1") + report.recomputation("v2")
+    columns = {
+        "rows changed": pa.array([m.rows for m in found], pa.int64()),
+        "Tidemark": _tenths([m.milliseconds for m in found]),
+        "of it V1": _tenths([sample.v1_milliseconds for sample in typical]),
+        "of it V2": _tenths([sample.v2_milliseconds for sample in typical]),
+        "by hand": _tenths([m.milliseconds_by_hand for m in found]),
+        "recompute V1": _tenths([report.recomputation("v1")] * len(found)),
+        "recompute V2": _tenths([report.recomputation("v2")] * len(found)),
+        "times faster": _tenths([again / m.milliseconds for m in found]),
+        "rows read": pa.array([sample.rows_read for sample in typical], pa.int64()),
+        "rows written": pa.array([sample.rows_written for sample in typical], pa.int64()),
+        "Spark statements": pa.array([sample.statements for sample in typical], pa.int64()),
+        "data files": pa.array([m.data_files for m in found], pa.int64()),
+    }
+    return pa.table({name: column for name, column in columns.items() if column.null_count < len(column)})
+
+
+def _tenths(values: Sequence[float | None]) -> pa.Array:
+    exact = [None if value is None else Decimal(f"{value:.1f}") for value in values]
+    return pa.array(exact, pa.decimal128(15, 1))
+
+
+def as_json(reports: Sequence[Report], options: dict[str, Any]) -> str:
+    """Every sample, with what it was measured on."""
+    return json.dumps(
+        {
+            "clock": CLOCK,
+            "time": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+            "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+            "python": platform.python_version(),
+            "libraries": {name: _version(name) for name in LIBRARIES},
+            "options": options,
+            "reports": [report.as_json() for report in reports],
+        },
+        indent=2,
+    )
+
+
+def _version(library: str) -> str | None:
+    try:
+        return metadata.version(library)
+    except metadata.PackageNotFoundError:
+        return None
