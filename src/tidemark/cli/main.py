@@ -11,9 +11,7 @@ from typing import Annotated
 import typer
 
 from tidemark.cli import overview
-from tidemark.cli.bench import command as bench
 from tidemark.cli.bench.figures import CLOCK
-from tidemark.cli.bench.running import SIZES, Plan
 from tidemark.cli.failing import Stopped, Warnings, errors_shown
 from tidemark.cli.opening import bytes_of, connected, existing, read_text
 from tidemark.cli.run import ScriptRun, audit
@@ -227,6 +225,10 @@ def bench_command(
     ] = Path(".bench"),
 ) -> None:
     """``tidemark bench``."""
+    # Only here: no other command should wait for what it imports.
+    from tidemark.cli.bench import command
+    from tidemark.cli.bench.running import SIZES, Plan
+
     plan = Plan(
         [str(one) for one in engine or BenchEngine],
         scale or ([0.01] if is_quick else [0.1, 1.0]),
@@ -236,7 +238,7 @@ def bench_command(
     )
     with errors_shown():
         errors = console_for(stderr=True)
-        bench.run(plan, Display(console_for(), None), Display(errors, None), Status(errors))
+        command.run(plan, Display(console_for(), None), Display(errors, None), Status(errors))
 
 
 def _target(engine: Engine | None, database: str | None) -> str:

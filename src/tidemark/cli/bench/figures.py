@@ -50,9 +50,10 @@ class Measurement:
     def milliseconds_by_hand(self) -> float | None:
         return statistics.median(sample.milliseconds for sample in self.by_hand) if self.by_hand else None
 
-    def typical(self) -> Sample:
-        """The sample in the middle."""
-        return sorted(self.tidemark, key=lambda sample: sample.milliseconds)[len(self.tidemark) // 2]
+    def median(self, figure: str) -> float | None:
+        """The median of one of Tidemark's figures, by its name in ``Sample``."""
+        values = [getattr(sample, figure) for sample in self.tidemark]
+        return None if None in values else statistics.median(values)
 
 
 @dataclass

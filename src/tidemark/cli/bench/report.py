@@ -28,20 +28,19 @@ def show(report: Report, display: Display) -> None:
 def table(report: Report) -> pa.Table:
     """A row for each size of transaction. Columns that do not apply to the engine are left out."""
     found = report.measurements
-    typical = [measurement.typical() for measurement in found]
     again = report.recomputation("v1") + report.recomputation("v2")
     columns = {
         "rows changed": pa.array([m.rows for m in found], pa.int64()),
         "Tidemark": _tenths([m.milliseconds for m in found]),
-        "of it V1": _tenths([sample.v1_milliseconds for sample in typical]),
-        "of it V2": _tenths([sample.v2_milliseconds for sample in typical]),
+        "of it V1": _tenths([m.median("v1_milliseconds") for m in found]),
+        "of it V2": _tenths([m.median("v2_milliseconds") for m in found]),
         "by hand": _tenths([m.milliseconds_by_hand for m in found]),
         "recompute V1": _tenths([report.recomputation("v1")] * len(found)),
         "recompute V2": _tenths([report.recomputation("v2")] * len(found)),
         "times faster": _tenths([again / m.milliseconds for m in found]),
-        "rows read": pa.array([sample.rows_read for sample in typical], pa.int64()),
-        "rows written": pa.array([sample.rows_written for sample in typical], pa.int64()),
-        "Spark statements": pa.array([sample.statements for sample in typical], pa.int64()),
+        "rows read": _whole([m.median("rows_read") for m in found]),
+        "rows written": _whole([m.median("rows_written") for m in found]),
+        "Spark statements": _whole([m.median("statements") for m in found]),
         "data files": pa.array([m.data_files for m in found], pa.int64()),
     }
     return pa.table({name: column for name, column in columns.items() if column.null_count < len(column)})
@@ -50,6 +49,10 @@ def table(report: Report) -> pa.Table:
 def _tenths(values: Sequence[float | None]) -> pa.Array:
     exact = [None if value is None else Decimal(f"{value:.1f}") for value in values]
     return pa.array(exact, pa.decimal128(15, 1))
+
+
+def _whole(values: Sequence[float | None]) -> pa.Array:
+    return pa.array([None if value is None else round(value) for value in values], pa.int64())
 
 
 def as_json(reports: Sequence[Report], options: dict[str, Any]) -> str:

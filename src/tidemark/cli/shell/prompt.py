@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 
 from prompt_toolkit import PromptSession
@@ -47,7 +48,7 @@ class TerminalReader:
             key_bindings=_bindings(dialect),
             enable_history_search=False,
             # What is typed is no result: a pipe behind the standard output does not get the prompt.
-            output=create_output(always_prefer_tty=True),
+            output=None if sys.stdout.isatty() else create_output(always_prefer_tty=True),
         )
 
     def read(self) -> Entry | None:
