@@ -5,10 +5,10 @@ ENGINE ?= spark
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench lock clean FORCE
+.PHONY: help run test test-cluster check format bench lock clean FORCE
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo "  ENGINE=spark|duckdb chooses the engine of run and bench (now: $(ENGINE))"
 	@echo "  ARGS=...            is passed on to pytest and to the benchmark"
@@ -20,6 +20,14 @@ run: .venv/.ready ## Run the inventory example (ENGINE=spark or duckdb)
 
 test: .venv/.ready ## Run the tests (ARGS="-m 'not spark'" leaves Spark out)
 	@JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && .venv/bin/pytest $(ARGS)
+
+# Each kind of session in a process of its own: Spark Connect and classic Spark do not share one.
+test-cluster: .venv/.ready ## Run the corner cases on worker processes and on a Spark Connect server
+	@JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && for kind in cluster connect; do \
+	  echo "on $$kind:"; \
+	  TIDEMARK_TEST_SPARK=$$kind .venv/bin/pytest tests/conformance/test_corner_cases.py -k "spark and forced" $(ARGS) \
+	    || exit 1; \
+	done
 
 check: .venv/.ready ## Check format, lint and types
 	.venv/bin/ruff format --check .

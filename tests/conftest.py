@@ -16,9 +16,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """One local Spark session for the whole run."""
-    from tidemark.engines.spark.session import local_session
+    """One Spark session for the whole run, of the kind that ``TIDEMARK_TEST_SPARK`` names."""
+    from tests.spark_support import session_of
 
-    session = local_session()
+    session = session_of(os.environ.get("TIDEMARK_TEST_SPARK", "local"))
     yield session
     session.stop()

@@ -3,21 +3,57 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from tidemark.algebra.expressions import Call, Column, Expression, Literal, Value
 from tidemark.algebra.plans import Join, Plan
 from tidemark.algebra.types import BIGINT, BOOLEAN, INT, VARCHAR, WEIGHT, Field, Schema, Type
-from tidemark.engines.spark import SparkEngine
+from tidemark.engines.spark import SparkEngine, local_session
 from tidemark.log.commit import Commit, Creation
 
 ITEMS = Schema((Field("id", INT, nullable=False), Field("kind", INT), Field("name", VARCHAR)))
 KINDS = Schema((Field("kind", INT, nullable=False), Field("label", VARCHAR)))
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+
+
+LOOPBACK = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.connect.grpc.binding.address": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+
+def session_of(kind: str) -> Any:
+    """A session as users may bring it: ``local``, ``connect`` (Spark Connect) or ``cluster`` (worker processes)."""
+    if kind == "local":
+        return local_session()
+    if kind == "connect":
+        # Any free port instead of a fixed one, which the client then asks the server for.
+        os.environ["SPARK_TESTING"] = "1"
+        builder = SparkSession.builder.remote("local[2]")
+    elif kind == "cluster":
+        # Workers are processes of their own, which find each other by this address.
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+        builder = SparkSession.builder.master("local-cluster[2,1,1024]")
+    else:
+        raise ValueError(f"TIDEMARK_TEST_SPARK is {kind!r}, not local, connect or cluster")
+    for key, value in LOOPBACK.items():
+        builder = builder.config(key, value)
+    with warnings.catch_warnings():
+        # The server has taken all of them when the client tries to set them again and is refused.
+        warnings.filterwarnings("ignore", "Failed to set spark")
+        return builder.getOrCreate()
 
 
 def open_engine(path: Path | None, session: Any, **options: Any) -> SparkEngine:

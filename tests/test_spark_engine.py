@@ -7,6 +7,7 @@ job; and large stored relations are not shuffled to meet a few rows.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import signal
@@ -14,6 +15,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +52,23 @@ from tidemark.algebra.plans import (
     Stored,
     Touched,
 )
-from tidemark.algebra.types import BIGINT, INT, SMALLINT, Field, Schema
+from tidemark.algebra.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    SMALLINT,
+    TIMESTAMP,
+    VARCHAR,
+    Field,
+    Schema,
+    decimal,
+)
 from tidemark.engines.spark import SparkEngine
 from tidemark.engines.spark.lake import Lake, local_path
 from tidemark.engines.spark.names import column_names, directory_name
+from tidemark.engines.spark.options import ON_SPARK
 from tidemark.engines.spark.session import require_java
 from tidemark.errors import TidemarkError
 from tidemark.log.commit import Commit, Creation
@@ -188,7 +204,13 @@ def test_a_relation_is_filled_from_its_plan_before_the_deltas(engine: SparkEngin
     engine.close()
 
 
-def test_a_merge_changes_neither_content_nor_log(engine: SparkEngine, spark: Any) -> None:
+MERGERS: list[dict[str, Any]] = [{}, {"local_rows": 0}]
+in_both_ways = pytest.mark.parametrize("options", MERGERS, ids=["in this process", "on Spark"])
+
+
+@in_both_ways
+def test_a_merge_changes_neither_content_nor_log(engine: SparkEngine, spark: Any, options: dict[str, Any]) -> None:
+    engine = reopened(engine, spark, **options)
     engine.merge("items")
     twins = entries(ITEMS, [(50, 1, "twin")], weight=3)
     commit(engine, {"items": twins})
@@ -202,6 +224,54 @@ def test_a_merge_changes_neither_content_nor_log(engine: SparkEngine, spark: Any
     engine = reopened(engine, spark)
     assert content(engine) == expected
     assert sorted(map(str, engine.changes("items", 0).to_pylist())) == sorted(map(str, log))
+    engine.close()
+
+
+@in_both_ways
+def test_a_merge_keeps_every_type_as_it_is(spark: Any, tmp_path: Path, options: dict[str, Any]) -> None:
+    """NULLs, equal rows of which some go, and a column named like what DuckDB calls a row's place in its file."""
+    types = (BOOLEAN, SMALLINT, INT, BIGINT, decimal(15, 2), decimal(38, 4), DOUBLE, VARCHAR, DATE, TIMESTAMP)
+    schema = Schema(tuple(Field(f"c{i}", type) for i, type in enumerate(types)))
+    first = (True, -5, 7, 2**40, Decimal("1.50"), Decimal("-2.0001"), 0.1, "ä'", dt.date(1969, 2, 3))
+    one = (*first, dt.datetime(2024, 2, 29, 1, 2, 3, 456789))
+    rows = [one, (None,) * 10, (*one[:7], "other", *one[8:])]
+    hidden = Schema((Field("file_row_number", INT), Field("x", INT)))
+    engine = open_engine(tmp_path / "lake", spark, **options)
+    commit(engine, created=(Creation("t", schema), Creation("hidden", hidden)))
+    commit(engine, {"t": entries(schema, rows, 3), "hidden": entries(hidden, [(7, 1), (0, 2)])})
+    for relation in ("t", "hidden"):
+        engine.merge(relation)
+    commit(engine, {"t": entries(schema, rows[:2], -2), "hidden": entries(hidden, [(7, 1)], -1)})
+    for relation in ("t", "hidden"):
+        engine.merge(relation)
+    assert content(engine, "t", schema) == {rows[0]: 1, rows[1]: 1, rows[2]: 3}
+    assert content(engine, "hidden", hidden) == {(0, 2): 1}
+    assert not engine._relations["t"].tail
+    engine = reopened(engine, spark, **ON_SPARK)
+    assert content(engine, "t", schema) == {rows[0]: 1, rows[1]: 1, rows[2]: 3}
+    assert read_delta(engine, "t").num_rows == 5
+    assert [field.type for field in read_delta(engine, "t").schema] == [type.arrow for type in types]
+    engine.close()
+
+
+def test_a_merge_of_rows_that_are_not_there_is_refused(engine: SparkEngine, spark: Any) -> None:
+    engine.merge("items")
+    for options in MERGERS:
+        engine = reopened(engine, spark, **options)
+        relation = engine._relations["items"]
+        engine._relations = {**engine._relations, "items": replace(relation, tail=(entries(ITEMS, ROWS[:1], -2),))}
+        with pytest.raises(TidemarkError) as caught:
+            engine.merge("items")
+        assert caught.value.code == "damaged"
+    engine.close()
+
+
+def test_one_commit_waits_for_one_merge_at_most(engine: SparkEngine, spark: Any) -> None:
+    engine = reopened(engine, spark, merge_rows=2)
+    commit(engine, {"items": entries(ITEMS, [(99, 1, "new")]), "kinds": entries(KINDS, [(9, "nine")])})
+    assert [bool(engine._relations[name].tail) for name in ("items", "kinds")] == [False, True]
+    commit(engine)
+    assert not engine._relations["kinds"].tail
     engine.close()
 
 
@@ -265,19 +335,64 @@ def test_staged_files_of_a_dead_process_are_swept_later_but_not_at_once(engine: 
 
 
 @pytest.mark.slow
+@in_both_ways
+def test_nothing_is_lost_when_the_process_is_killed_while_it_merges_deletions(
+    spark: Any, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    """A child deletes rows that lie in base files, so that every commit rewrites files, and is killed in that."""
+    merges = 0
+    for attempt in range(4):
+        said = killed(DELETING_CHILD, tmp_path / "lake", json.dumps(options), after=0.05 + 0.21 * attempt)
+        engine = open_engine(tmp_path / "lake", spark)
+        last, merges = int(said[-1]), sum(row.trace is None for row in engine._transactions.rows())
+        assert last <= engine.version <= last + 1
+        gone = engine.version - 2
+        expected = dict.fromkeys([(number, "x") for number in range(gone, 3000)], 1)
+        assert content(engine, "a", KINDS) == content(engine, "b", KINDS) == expected
+        assert engine.changes("a", 0).num_rows == 3000 + gone
+        assert read_delta(engine, "a").num_rows >= engine.rows("a")
+        engine.close()
+    assert merges > 4, "hardly anything was merged: the test proves nothing"
+
+
+def killed(program: str, lake: Path, *arguments: str, after: float) -> list[str]:
+    """Run a program until it has said something, and a moment longer; the whole lines that it said."""
+    command = [sys.executable, "-c", program, str(lake), *arguments]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=os.getcwd())
+    assert child.stdout is not None
+    said = child.stdout.readline() + child.stdout.readline()
+    time.sleep(after)
+    child.send_signal(signal.SIGKILL)
+    said += child.stdout.read()
+    child.wait()
+    return [line for line in said.splitlines(keepends=True) if line.endswith("\n")]
+
+
+DELETING_CHILD = """
+import json, sys
+from tests.spark_support import KINDS, commit, entries
+from tidemark.engines.spark import SparkEngine
+from tidemark.log.commit import Creation
+engine = SparkEngine(sys.argv[1], merge_rows=0, compact_every=7, **json.loads(sys.argv[2]))
+engine.load()
+if not engine.version:
+    commit(engine, created=(Creation("a", KINDS), Creation("b", KINDS)))
+if engine.version == 1:
+    delta = entries(KINDS, [(number, "x") for number in range(3000)])
+    commit(engine, {"a": delta, "b": delta})
+print(engine.version, flush=True)
+while True:
+    delta = entries(KINDS, [(engine.version - 2, "x")], -1)
+    commit(engine, {"a": delta, "b": delta})
+    print(engine.version, flush=True)
+"""
+
+
+@pytest.mark.slow
 def test_no_commit_is_lost_or_torn_when_the_process_is_killed(spark: Any, tmp_path: Path) -> None:
     """A child commits the same row to two tables, in merges and compactions, and says which commits returned."""
     for attempt in range(4):
-        child = subprocess.Popen(
-            [sys.executable, "-c", CHILD, str(tmp_path / "lake")], stdout=subprocess.PIPE, text=True, cwd=os.getcwd()
-        )
-        assert child.stdout is not None
-        said = child.stdout.readline()
-        time.sleep(0.25 + 0.17 * attempt)
-        child.send_signal(signal.SIGKILL)
-        said += child.stdout.read()
-        child.wait()
-        last = int([line for line in said.splitlines(keepends=True) if line.endswith("\n")][-1])
+        last = int(killed(CHILD, tmp_path / "lake", after=0.25 + 0.17 * attempt)[-1])
         engine = open_engine(tmp_path / "lake", spark)
         assert engine.version >= last
         assert content(engine, "a", KINDS) == content(engine, "b", KINDS)
@@ -336,7 +451,8 @@ def test_point_reads_start_no_spark_statement(engine: SparkEngine) -> None:
     assert engine.statements == started
 
 
-def test_joins_and_groupings_of_stored_relations_run_on_spark(engine: SparkEngine) -> None:
+def test_joins_and_groupings_of_stored_relations_run_on_spark(engine: SparkEngine, spark: Any) -> None:
+    engine = reopened(engine, spark, by_statements=True)
     engine.merge("items")
     commit(engine, {"items": entries(ITEMS, ROWS[:1], -1)})
     started = engine.statements
@@ -351,6 +467,43 @@ def test_joins_and_groupings_of_stored_relations_run_on_spark(engine: SparkEngin
     )
     assert bag(engine.evaluate(grouped, {})) == {(0, 3, 18): 1, (1, 4, 22): 1, (2, 4, 26): 1}
     assert engine.statements == started + 2
+    engine.close()
+
+
+def changed_join(engine: SparkEngine) -> tuple[dict[tuple[Any, ...], int], int]:
+    """A differential of a join of three, and how many statements it started on Spark."""
+    joined = join(join(Given("delta", KINDS), items, 0, 1), kinds, 3, 0)
+    plan = Project(joined, ("id", "old", "new"), (joined.column(2), joined.column(6), joined.column(1)))
+    started = engine.statements
+    found = engine.evaluate(plan, {"delta": entries(KINDS, [(1, "new"), (2, "new")], -1)})
+    return bag(found), engine.statements - started
+
+
+def test_a_small_differential_runs_in_this_process_unless_it_would_read_too_much(
+    engine: SparkEngine, spark: Any
+) -> None:
+    engine.merge("items")
+    commit(engine, {"items": entries(ITEMS, ROWS[:2], -1)})
+    interpreted, none = changed_join(engine)
+    engine = reopened(engine, spark, by_statements=True)
+    by_duckdb, still_none = changed_join(engine)
+    engine = reopened(engine, spark, by_statements=True, local_rows=11)
+    by_spark, one = changed_join(engine)
+    assert (none, still_none, one) == (0, 0, 1)
+    assert interpreted == by_duckdb == by_spark
+    assert len(by_spark) == 7
+    assert set(by_spark.values()) == {-1}
+    engine.close()
+
+
+def test_an_error_in_this_process_is_not_tried_again_on_spark(engine: SparkEngine, spark: Any) -> None:
+    engine = reopened(engine, spark, by_statements=True)
+    joined = join(Given("delta", KINDS), items, 0, 1)
+    divided = Project(joined, ("x",), (call("divide", joined.column(2), literal(0), type=INT),))
+    with pytest.raises(TidemarkError) as caught:
+        engine.evaluate(divided, {"delta": entries(KINDS, [(1, "new")])})
+    assert (caught.value.code, engine.statements) == ("division_by_zero", 0)
+    engine.close()
 
 
 def test_a_differential_shuffles_no_stored_relation(spark: Any, tmp_path: Path) -> None:
@@ -389,7 +542,8 @@ def test_a_differential_shuffles_no_stored_relation(spark: Any, tmp_path: Path) 
     ],
     ids=["division", "addition", "text", "narrowing"],
 )
-def test_errors_of_spark_come_in_our_words(engine: SparkEngine, expression: Any, code: str) -> None:
+def test_errors_of_spark_come_in_our_words(engine: SparkEngine, spark: Any, expression: Any, code: str) -> None:
+    engine = reopened(engine, spark, **ON_SPARK)
     joined = join(items, kinds, 1, 0)
     computed = expression(joined)
     with pytest.raises(TidemarkError) as caught:
@@ -402,6 +556,7 @@ def test_errors_of_spark_come_in_our_words(engine: SparkEngine, expression: Any,
     assert caught.value.code == code
     assert not (Path(engine.path) / "tables" / "v").exists()
     assert content(engine) == dict.fromkeys(ROWS, 1)
+    engine.close()
 
 
 # Java and the folder

@@ -11,9 +11,21 @@ import pytest
 import tidemark as tm
 from tests.support import check_invariant
 from tidemark.engines.duckdb import DuckDBEngine
+from tidemark.engines.spark import SparkEngine
+from tidemark.engines.spark.options import IN_PROCESS, ON_SPARK
+
+SPARK: dict[str, dict[str, Any]] = {"spark": {}, "spark forced": ON_SPARK, "spark in process": IN_PROCESS}
+"""As users have it; with all that is stored read by Spark; with statements of this process alone."""
 
 
-@pytest.fixture(params=["reference", "duckdb", "duckdb by statements", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.fixture(
+    params=[
+        "reference",
+        "duckdb",
+        "duckdb by statements",
+        *(pytest.param(name, marks=pytest.mark.spark) for name in SPARK),
+    ]
+)
 def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -28,9 +40,9 @@ def db(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[
 
 
 def open_database(engine: str, request: pytest.FixtureRequest, path: Path) -> tm.Database:
-    if engine == "spark":
+    if engine in SPARK:
         session: Any = request.getfixturevalue("spark")
-        return tm.connect(session, lake=str(path / "lake"))
+        return tm.Database(SparkEngine(str(path / "lake"), session, **SPARK[engine]))
     if engine == "duckdb by statements":
         return tm.Database(DuckDBEngine(by_statements=True))
     return tm.connect(engine)

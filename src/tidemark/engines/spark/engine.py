@@ -20,7 +20,7 @@ from tidemark.engines.spark.committing import Stager
 from tidemark.engines.spark.inprocess import InProcess
 from tidemark.engines.spark.lake import Lake
 from tidemark.engines.spark.loading import replay
-from tidemark.engines.spark.merging import is_due, merge
+from tidemark.engines.spark.merging import Merger, most_due
 from tidemark.engines.spark.options import Options
 from tidemark.engines.spark.publishing import publish
 from tidemark.engines.spark.records import Committed
@@ -30,6 +30,7 @@ from tidemark.engines.spark.session import local_session, require_java
 from tidemark.engines.spark.staging import Staging
 from tidemark.engines.spark.statements import Statements
 from tidemark.engines.spark.sweeping import sweep
+from tidemark.engines.spark.tiny import Tiny
 from tidemark.engines.spark.transactions import Transactions
 from tidemark.errors import TidemarkError
 from tidemark.log.commit import Commit, Loaded
@@ -60,12 +61,14 @@ class SparkEngine:
         self._lake = Lake(lake_path)
         try:
             self._transactions = Transactions(self._lake.transactions, self.options)
-            self._in_process = InProcess(self._lake.root)
+            self._in_process = InProcess(self._lake.root, self._lake.spill)
         except BaseException:
             self._lake.close()
             raise
         start: Callable[[], SparkSession] = local_session if session is None else lambda: session
         self._statements = Statements(start, self._lake.root, self.options)
+        self._merger = Merger(self._lake.root, self.options, self._in_process, self._statements)
+        self._tiny = Tiny(self._lake.root)
         self._closed = False
 
     @property
@@ -91,14 +94,17 @@ class SparkEngine:
     def evaluate(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
         with self._lock:
             plan = self._reading(plan)
-            runner = self._in_process if self._is_local(plan) else self._statements
+            tiny = None if self.options.by_statements else self._tiny.evaluate(plan, given, self._relations)
+            if tiny is not None:
+                return tiny
+            runner = self._in_process if self._is_local(plan, given) else self._statements
             result = runner.weighted(plan, given, self._relations)
         return result.rename_columns(plan.schema.weighted.names).cast(plan.schema.weighted)
 
     def fetch(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
         with self._lock:
             plan = self._reading(plan)
-            runner = self._in_process if self._is_local(plan) else self._statements
+            runner = self._in_process if self._is_local(plan, given) else self._statements
             result = runner.rows(plan, given, self._relations)
         return result.rename_columns(plan.schema.arrow.names).cast(plan.schema.arrow)
 
@@ -162,8 +168,8 @@ class SparkEngine:
             raise TidemarkError("closed", "the database is closed", hint="connect again")
         return without_empty(plan, self._rows_by_relation())
 
-    def _is_local(self, plan: Plan) -> bool:
-        return runs_in_process(plan, self._relations, self.options)
+    def _is_local(self, plan: Plan, given: Mapping[str, pa.Table]) -> bool:
+        return runs_in_process(plan, given, self._relations, self.options)
 
     # After the commit point: nothing here changes what the database holds, so nothing here may fail the commit.
 
@@ -175,15 +181,17 @@ class SparkEngine:
             relation = self._relations[name]
             if name not in before or relation.published is not before[name].published:
                 self._try(f"publish {name}", partial(publish, self._lake.root, relation))
-            if is_due(relation, self.options):
-                self._try(f"merge {name}", partial(self._merge, relation))
+        due = most_due(self._relations, self.options)
+        if due is not None:
+            self._try(f"merge {due.name}", partial(self._merge, due))
         self._try("compact the transactions", self._transactions.compact_if_due)
-        self._try("drop old views", partial(self._statements.keep_only, self._relations))
+        for kept in (self._statements, self._in_process, self._tiny):
+            self._try("let go of what is no longer stored", partial(kept.keep_only, self._relations))
 
     def _merge(self, relation: Relation) -> None:
         staging = Staging(self._lake.root)
         try:
-            record = merge(relation, self.version, self.options, staging, self._in_process, self._statements)
+            record = self._merger.merge(relation, self.version, staging)
             after = apply(self._relations, record, lambda *_: None)
             self._transactions.append(record, dt.datetime.now(dt.UTC))
         except BaseException:

@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import duckdb
 import pyarrow as pa
 
-from tidemark.algebra.plans import Given, Plan, Stored, walk
+from tidemark.algebra.expressions import Column
+from tidemark.algebra.plans import Given, Plan, Project, Stored, Touched, walk
 from tidemark.algebra.types import WEIGHT
 from tidemark.engines.duckdb.dialect import DuckDBDialect, quote, text_literal
 from tidemark.engines.duckdb.errors import translated
+from tidemark.engines.spark.matching import all_match
 from tidemark.engines.spark.records import DataFile
+from tidemark.engines.spark.registered import Registered
 from tidemark.engines.spark.relations import Relation, Relations
 from tidemark.engines.sqltext import Compiler, Source
+from tidemark.log import deltas
+
+MEMORY_SHARE: Final = "40%"
+"""Of the machine's memory: the JVM needs some too. What does not fit is spilled to files in the lake."""
 
 
 class LakeDialect(DuckDBDialect):
     """DuckDB's SQL with stored relations that lie in a lake: Parquet files, and tails registered under names."""
 
-    def __init__(self, root: Path, relations: Relations, given_names: Mapping[str, str]) -> None:
-        super().__init__(lambda relation: relation, given_names)
+    def __init__(self, root: Path, relations: Relations, given: Mapping[str, pa.Table], registered: Registered) -> None:
+        super().__init__(lambda relation: relation, {name: registered.name_of(table) for name, table in given.items()})
         self._root = root
         self._relations = relations
+        self._registered = registered
+        self.given_tables = given
+        self.touching: list[tuple[pa.ChunkedArray, ...] | None] = []
+
+    def all_equal(self, pairs: tuple[tuple[str, str, bool], ...]) -> str:
+        """The condition of a restriction to touched keys; ``touching`` has their values, if they are at hand."""
+        columns = self.touching[-1] if self.touching else None
+        if columns is not None:
+            return all_match([(left, right) for left, right, _ in pairs], columns[: len(pairs)])
+        return " AND ".join(f"{a} {'IS NOT DISTINCT FROM' if nulls else '='} {b}" for a, b, nulls in pairs)
 
     def stored(self, plan: Stored) -> Source:
         relation = self._relations[plan.relation]
@@ -33,7 +50,7 @@ class LakeDialect(DuckDBDialect):
         if base is not None and not relation.tail:
             return Source(f"({base})", names)
         listed = ", ".join(names)
-        parts = [f"SELECT {listed}, {WEIGHT} FROM {quote(name)}" for name in tail_names(relation)]
+        parts = [f"SELECT {listed}, {WEIGHT} FROM {self._registered.name_of(part)}" for part in relation.tail]
         if base is not None:
             parts.insert(0, f"SELECT *, CAST(1 AS BIGINT) AS {WEIGHT} FROM ({base})")
         if not parts:
@@ -46,75 +63,79 @@ class LakeDialect(DuckDBDialect):
         return f"SELECT {shown} FROM {scan(self._root / relation.directory, relation.files)}"
 
 
-class InProcess:
-    """The embedded DuckDB of a Spark engine. It stores nothing."""
+class LakeCompiler(Compiler):
+    """The compiler of ``sqltext``, which tells its dialect the values of touched keys."""
 
-    def __init__(self, root: Path) -> None:
+    dialect: LakeDialect
+
+    def _touched(self, plan: Touched) -> Source:
+        self.dialect.touching.append(self._values_of(plan.touched))
+        try:
+            return super()._touched(plan)
+        finally:
+            self.dialect.touching.pop()
+
+    def _values_of(self, touched: Plan) -> tuple[pa.ChunkedArray, ...] | None:
+        match touched:
+            case Given(name=name):
+                return tuple(self.dialect.given_tables[name].columns[:-1])
+            case Project(input=Given(name=name), expressions=expressions):
+                indices = [expression.index for expression in expressions if isinstance(expression, Column)]
+                columns = self.dialect.given_tables[name].columns
+                return tuple(columns[i] for i in indices) if len(indices) == len(expressions) else None
+        return None
+
+
+class InProcess:
+    """The embedded DuckDB of a Spark engine. It stores nothing; ``spill`` is where it may put what is too large."""
+
+    def __init__(self, root: Path, spill: Path) -> None:
         self._root = root
-        self._connection = duckdb.connect(":memory:")
-        self._connection.execute("SET parquet_metadata_cache = true")
+        self.connection = duckdb.connect(":memory:")
+        self.connection.execute("SET parquet_metadata_cache = true")
+        self.connection.execute(f"SET memory_limit = '{MEMORY_SHARE}'")
+        self.connection.execute(f"SET temp_directory = {text_literal(str(spill))}")
+        self._registered = Registered(self.connection)
 
     def weighted(self, plan: Plan, given: Mapping[str, pa.Table], relations: Relations) -> pa.Table:
-        return self._run(plan, given, relations, weighted=True)
+        """The plan's net rows with their weights; what follows from deltas is made net here, which is cheaper."""
+        if any(isinstance(part, Given) for part in walk(plan)):
+            return deltas.net(self.execute(self._compiler(plan, given, relations).entries(plan)))
+        return self.execute(self._compiler(plan, given, relations).weighted(plan))
 
     def rows(self, plan: Plan, given: Mapping[str, pa.Table], relations: Relations) -> pa.Table:
-        return self._run(plan, given, relations, weighted=False)
+        return self.execute(self._compiler(plan, given, relations).rows(plan))
 
-    def _run(self, plan: Plan, given: Mapping[str, pa.Table], relations: Relations, *, weighted: bool) -> pa.Table:
-        needed = tuple(dict.fromkeys(part.name for part in walk(plan) if isinstance(part, Given)))
-        names = {name: f"given_{position}" for position, name in enumerate(needed)}
-        compiler = Compiler(LakeDialect(self._root, relations, names))
-        text = compiler.weighted(plan) if weighted else compiler.rows(plan)
-        tables = {names[name]: given[name] for name in needed}
-        for relation in {part.relation for part in walk(plan) if isinstance(part, Stored)}:
-            tables.update(zip(tail_names(relations[relation]), relations[relation].tail, strict=True))
-        with self._registered(tables):
-            return self._execute(text)
+    def _compiler(self, plan: Plan, given: Mapping[str, pa.Table], relations: Relations) -> LakeCompiler:
+        if self._registered.is_full:
+            self.keep_only(relations)
+        needed = {part.name: given[part.name] for part in walk(plan) if isinstance(part, Given)}
+        return LakeCompiler(LakeDialect(self._root, relations, needed, self._registered))
 
-    def files_with(self, relation: Relation, entries: pa.Table) -> tuple[DataFile, ...]:
-        """The base files in which any of the rows occurs."""
-        if not entries.num_rows or not relation.files:
-            return ()
-        folder = self._root / relation.directory
-        matches = " AND ".join(
-            # '=' wherever the entries hold no NULL: DuckDB prunes by it, and cannot by IS NOT DISTINCT FROM.
-            f"r.{quote(name)} {'IS NOT DISTINCT FROM' if column.null_count else '='} d.c{i}"
-            for i, (name, column) in enumerate(zip(relation.columns, entries.columns[:-1], strict=True))
-        )
-        with self._registered({"leaving": entries}):
-            found = self._execute(
-                f"SELECT DISTINCT r.filename AS f FROM {scan(folder, relation.files, filename=True)} AS r "
-                f"SEMI JOIN leaving AS d ON {matches}"
-            )
-        paths = set(found.column(0).to_pylist())
-        return tuple(file for file in relation.files if str(folder / file.path) in paths)
+    def name_of(self, table: pa.Table) -> str:
+        """The name under which a weighted table can be read, until ``keep_only`` lets go of it."""
+        return self._registered.name_of(table)
+
+    def keep_only(self, relations: Relations) -> None:
+        """Let go of all tables but the tails of stored relations."""
+        self._registered.keep_only(part for relation in relations.values() for part in relation.tail)
 
     def close(self) -> None:
-        self._connection.close()
+        self.connection.close()
 
-    def _execute(self, text: str) -> pa.Table:
+    def execute(self, text: str) -> pa.Table:
         try:
-            return self._connection.sql(text).to_arrow_table()
+            return self.connection.sql(text).to_arrow_table()
         except duckdb.Error as error:
             raise translated(error) from error
 
-    @contextmanager
-    def _registered(self, tables: Mapping[str, pa.Table]) -> Iterator[None]:
-        for name, table in tables.items():
-            columns = [f"c{i}" for i in range(table.num_columns - 1)]
-            self._connection.register(name, table.rename_columns([*columns, WEIGHT]))
-        try:
-            yield
-        finally:
-            for name in tables:
-                self._connection.unregister(name)
 
+def scan(folder: Path, files: tuple[DataFile, ...], *, names: bool = False, places: bool = False) -> str:
+    """The files as a table function, perhaps with the name of a row's file and its place there as further columns.
 
-def scan(folder: Path, files: tuple[DataFile, ...], *, filename: bool = False) -> str:
-    """The files as a table function; nothing is guessed from the names of folders."""
+    Nothing is guessed from the names of folders.
+    """
     paths = ", ".join(text_literal(str(folder / file.path)) for file in files)
-    return f"read_parquet([{paths}], hive_partitioning = false{', filename = true' if filename else ''})"
-
-
-def tail_names(relation: Relation) -> tuple[str, ...]:
-    return tuple(f"tail {position} of {relation.name}" for position in range(len(relation.tail)))
+    more = ", filename = 'tidemark file'" if names else ""
+    more += ", file_row_number = true" if places else ""
+    return f"read_parquet([{paths}], hive_partitioning = false{more})"

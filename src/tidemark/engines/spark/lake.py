@@ -2,6 +2,7 @@
 
 _tidemark/lake.json        the marker: this folder is a Tidemark lake, of that format
 _tidemark/lock             held while a process has the lake open
+_tidemark/spill/           scratch of statements that are running
 _tidemark/transactions/    the Delta table of transactions, whose rows are the commits
 tables/<name>/             one Delta table for each table and view
 states/<name>/             the same for inner states
@@ -46,6 +47,11 @@ class Lake:
     def transactions(self) -> Path:
         return self.root / OWN / "transactions"
 
+    @property
+    def spill(self) -> Path:
+        """Where statements in this process put what does not fit into memory."""
+        return self.root / OWN / "spill"
+
     def directory(self, relation: str, *, internal: bool, version: int) -> str:
         """A folder, relative to the root, for a relation to be created; its plain name if that is free.
 
@@ -72,6 +78,7 @@ class Lake:
         self._refuse_foreign(marker)
         (self.root / OWN).mkdir(parents=True, exist_ok=True)
         self._lock = self._locked()
+        shutil.rmtree(self.spill, ignore_errors=True)
         if marker.exists():
             self._check(marker)
         else:

@@ -1,11 +1,14 @@
 """Merging: folding a relation's tail into its base files, and many small files into few.
 
-What was inserted becomes a new file; of what was deleted, only the files in which it occurs are rewritten, by Spark.
-The content does not change and neither does the log, so a merge may come at any time, or fail.
+What was inserted becomes a new file; of what was deleted, only the files in which it occurs are rewritten: in this
+process if they are not too large for it, else by Spark. The content does not change and neither does the log, so a
+merge may come at any time, or fail.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -15,7 +18,8 @@ from tidemark.engines.spark.dialect import SparkDialect
 from tidemark.engines.spark.inprocess import InProcess
 from tidemark.engines.spark.options import Options
 from tidemark.engines.spark.records import DataFile, Merged
-from tidemark.engines.spark.relations import Relation
+from tidemark.engines.spark.relations import Relation, Relations
+from tidemark.engines.spark.rewriting import Rewriter
 from tidemark.engines.spark.routing import Sizes
 from tidemark.engines.spark.staging import Staging, expand
 from tidemark.engines.spark.statements import Statements
@@ -23,6 +27,12 @@ from tidemark.errors import TidemarkError
 from tidemark.log import deltas
 
 ROWS_PER_FILE: Final = 2_000_000
+
+
+def most_due(relations: Relations, options: Options) -> Relation | None:
+    """The relation to merge next, if one is due. One at a time, so that no commit has to wait for many."""
+    due = [relation for relation in relations.values() if is_due(relation, options)]
+    return max(due, key=lambda relation: relation.tail_entries, default=None)
 
 
 def is_due(relation: Relation, options: Options) -> bool:
@@ -35,53 +45,71 @@ def is_due(relation: Relation, options: Options) -> bool:
     return len(_small_files(relation, options)) > options.many_files
 
 
-def merge(
-    relation: Relation,
-    version: int,
-    options: Options,
-    staging: Staging,
-    in_process: InProcess,
-    statements: Statements,
-) -> Merged:
-    """Stage the files of a merge and say what it replaces."""
-    entries = deltas.combine(relation.schema.weighted.empty_table(), *relation.tail)
-    leaving = deltas.deleted(entries)
-    small = _small_files(relation, options)
-    removed = set(in_process.files_with(relation, leaving))
-    if len(small) > options.many_files:
-        removed |= set(small)
-    replaced = tuple(file for file in relation.files if file in removed)
-    added = staging.rows(relation.directory, expand(entries).rename_columns(list(relation.columns)))
-    if replaced or leaving.num_rows:
-        added += _rewritten(relation, replaced, leaving, staging, statements)
-    return Merged(version, relation.name, tuple(file.path for file in replaced), added)
+@dataclass(frozen=True)
+class Merger:
+    """Merges relations of one lake."""
 
+    root: Path
+    options: Options
+    in_process: InProcess
+    statements: Statements
 
-def _rewritten(
-    relation: Relation,
-    replaced: tuple[DataFile, ...],
-    leaving: pa.Table,
-    staging: Staging,
-    statements: Statements,
-) -> tuple[DataFile, ...]:
-    """The rows of the replaced files without those that leave, in new files."""
-    staying = sum(file.rows for file in replaced) + deltas.growth(leaving)
-    written: tuple[DataFile, ...] = ()
-    if staying > 0:
+    def merge(self, relation: Relation, version: int, staging: Staging) -> Merged:
+        """Stage the files of a merge and say what it replaces."""
+        entries = deltas.combine(relation.schema.weighted.empty_table(), *relation.tail)
+        leaving = deltas.deleted(entries)
+        rewriter = Rewriter(self.in_process, self.root, relation)
+        here = rewriter.numbers_rows and sum(file.rows for file in relation.files) <= self.options.local_rows
+        places = rewriter.places(leaving) if here else {}
+        small = _small_files(relation, self.options)
+        removed = set(places if here else rewriter.files_with(leaving))
+        removed |= set(small if len(small) > self.options.many_files else ())
+        replaced = tuple(file for file in relation.files if file in removed)
+        staying = sum(file.rows for file in replaced) + deltas.growth(leaving)
+        added = staging.rows(relation.directory, expand(entries).rename_columns(list(relation.columns)))
+        if here:
+            groups = _groups(replaced, self.options)
+            written = tuple(file for group in groups for file in rewriter.without(group, places, staging))
+        else:
+            written = self._by_spark(relation, replaced, leaving, staying, staging)
+        if sum(file.rows for file in written) != staying:
+            raise _damaged(relation)
+        return Merged(version, relation.name, tuple(file.path for file in replaced), added + written)
+
+    def _by_spark(
+        self,
+        relation: Relation,
+        replaced: tuple[DataFile, ...],
+        leaving: pa.Table,
+        staying: int,
+        staging: Staging,
+    ) -> tuple[DataFile, ...]:
+        if staying <= 0:
+            return ()
         files = 1 + staying // ROWS_PER_FILE
-        with statements.file_view(relation, replaced) as base, statements.table_views({"": leaving}) as views:
+        with (
+            self.statements.file_view(relation, replaced) as base,
+            self.statements.table_views({"": leaving}) as views,
+        ):
             text = _staying_rows(len(relation.columns), base, views[""], any_leave=leaving.num_rows > 0)
-            written = statements.run(
+            return self.statements.run(
                 text,
                 lambda frame: staging.frame(relation.directory, frame.toDF(*relation.columns).coalesce(files)),
             )
-    if sum(file.rows for file in written) != staying:
-        raise TidemarkError(
-            "damaged",
-            f"{relation.name} holds fewer equal rows than were deleted from it",
-            hint="run AUDIT on its views; the stored content was changed by somebody else",
-        )
-    return written
+
+
+def _groups(replaced: tuple[DataFile, ...], options: Options) -> list[tuple[DataFile, ...]]:
+    """Which files become one: small ones together, each large one by itself."""
+    small = tuple(file for file in replaced if file.rows < options.small_file_rows)
+    return [(file,) for file in replaced if file not in small] + ([small] if small else [])
+
+
+def _damaged(relation: Relation) -> TidemarkError:
+    return TidemarkError(
+        "damaged",
+        f"{relation.name} holds fewer equal rows than were deleted from it",
+        hint="run AUDIT on its views; the stored content was changed by somebody else",
+    )
 
 
 def _staying_rows(columns: int, base: str, leaving: str, *, any_leave: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Final
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,9 @@ class Options:
     ``broadcast_rows``: a given delta up to this size is sent to where the stored relations lie, never the reverse.
     ``point_rows``: point reads of a larger stored relation are left to Spark, which may have more than one machine.
     ``state_rows``: a grouping over an inner state of up to so many rows runs in this process.
+    ``local_rows``: what follows from small deltas over stored relations of up to so many rows in all is derived in
+    this process, and relations of up to so many rows are merged in it. What is larger is Spark's.
+    ``by_statements``: a handful of rows is not left to the interpreter but runs as a statement too.
     ``in_process_rows``: plans over so few stored rows in all run in this process, whatever they do. With 0 these
     are the plans that have nothing to read.
     ``sweep_after_seconds``: staged files of a dead process are removed when older; its JVM outlives it for a while.
@@ -36,6 +40,15 @@ class Options:
     broadcast_rows: int = 20_000
     point_rows: int = 50_000_000
     state_rows: int = 1_000
+    local_rows: int = 20_000_000
+    by_statements: bool = False
     in_process_rows: int = 0
     sweep_after_seconds: int = 15 * 60
     keep_merged_seconds: int = 60 * 60
+
+
+ON_SPARK: Final[dict[str, Any]] = {"by_statements": True, "point_rows": 0, "state_rows": 0, "local_rows": 0}
+"""Options under which everything that reads stored rows runs on Spark."""
+
+IN_PROCESS: Final[dict[str, Any]] = {"by_statements": True, "in_process_rows": 10**12}
+"""Options under which every plan is a statement in this process, as far as the engine decides."""

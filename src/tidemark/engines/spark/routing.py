@@ -1,8 +1,10 @@
 """Where a plan runs: on Spark, or in this process.
 
-In this process run the plans that read no stored relation (deltas alone), and point reads: selections, projections
-and restrictions to touched keys of *one* stored relation, which take milliseconds there and hundreds of them on
-Spark. Joins of stored relations and groupings of stored data are Spark's.
+In this process run the plans that read no stored relation (deltas alone), point reads (selections, projections and
+restrictions to touched keys of *one* stored relation), and what follows from small deltas, as long as the stored
+relations under its scans are not too large for one process: milliseconds here, hundreds of them on Spark. Joins of
+stored relations and groupings of stored data are Spark's. The choice is made before anything runs, from the plan and
+the numbers of rows; an error is an error, and nothing is tried again on the other side.
 
 ``is_small`` estimates which parts of a plan give few rows, because Spark cannot: what is joined with or restricted
 to a small delta is small.
@@ -14,10 +16,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import pyarrow as pa
+
 from tidemark.algebra.plans import (
     Aggregate,
+    Difference,
     Distinct,
     Given,
+    Intersection,
     Join,
     Plan,
     Stored,
@@ -88,20 +94,34 @@ def without_empty(plan: Plan, stored_rows: Mapping[str, int]) -> Plan:
     return transform(plan, change)
 
 
-def runs_in_process(plan: Plan, relations: Relations, options: Options) -> bool:
-    """Whether the plan reads only deltas, or is a point read of one stored relation.
+def runs_in_process(plan: Plan, given: Mapping[str, pa.Table], relations: Relations, options: Options) -> bool:
+    """Whether the plan reads only deltas, or is a point read of one stored relation, or starts at small deltas.
 
     A grouping of one of the network's inner states that has few rows counts as a point read too.
     """
     if reads_nothing(plan, relations, options):
         return True
     names = _stored_names(plan)
+    if _is_local_differential(plan, given, relations, options):
+        return True
     if len(names) > 1:
         return False
     (relation,) = (relations[name] for name in names)
     if relation.internal and relation.rows <= options.state_rows:
         return True
     return relation.rows <= options.point_rows and not any(_is_bulk_step(part) for part in walk(plan))
+
+
+def _is_local_differential(plan: Plan, given: Mapping[str, pa.Table], relations: Relations, options: Options) -> bool:
+    """Whether the plan gives few rows, found among stored rows that are not too many for one process."""
+    scanned = sum(relations[part.relation].rows for part in walk(plan) if isinstance(part, Stored))
+    sizes = Sizes(rows_of(plan, given), options.broadcast_rows)
+    return scanned <= options.local_rows and is_small(plan, sizes)
+
+
+def rows_of(plan: Plan, given: Mapping[str, pa.Table]) -> dict[str, int]:
+    """The sizes of the given relations that the plan reads."""
+    return {part.name: given[part.name].num_rows for part in walk(plan) if isinstance(part, Given)}
 
 
 def reads_nothing(plan: Plan, relations: Relations, options: Options) -> bool:
@@ -117,6 +137,8 @@ def _is_bulk_step(plan: Plan) -> bool:
     match plan:
         case Aggregate(input=source) | Distinct(input=source):
             return _scans(source)
+        case Difference(left=left, right=right) | Intersection(left=left, right=right):
+            return _scans(left) or _scans(right)
         case Join(left=left, right=right):
             return _scans(left) and _scans(right)
     return False

@@ -6,6 +6,7 @@ Only what Spark Connect offers too is used here, so that the user's session may 
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from tidemark.errors import TidemarkError
@@ -24,7 +26,6 @@ DRIVER_MEMORY: Final = "2g"
 _STARTUP: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "4",
@@ -82,6 +83,9 @@ def local_session() -> SparkSession:
     for key, value in _STARTUP.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        # PySpark prints each exception with its JVM stack, besides raising it.
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     atexit.register(session.stop)
     return session
 
@@ -90,7 +94,8 @@ def own_session(session: SparkSession) -> SparkSession:
     """A session beside the given one, on the same Spark, with our settings and our temporary views."""
     own = session.newSession()
     for key, value in PINNED.items():
-        own.conf.set(key, value)
+        if own.conf.get(key) != value:
+            own.conf.set(key, value)
     return own
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +18,8 @@ from tidemark.engines.spark.records import DataFile
 from tidemark.log import deltas
 
 ROW_GROUP: Final = 128 * 1024
+BLOCK_BYTES: Final = 16 * 1024 * 1024
+"""Of the row groups that Spark writes: short ones can be passed over one by one, and read side by side."""
 CHANGES: Final = "_changes"
 """The folder of weighted entries within a relation's; Delta readers pass over names that begin with ``_``."""
 
@@ -46,12 +49,21 @@ class Staging:
             return ()
         return (self._write(directory, f"{CHANGES}/{uuid.uuid4().hex}.parquet", entries),)
 
+    def written(self, directory: str, write: Callable[[Path], None]) -> tuple[DataFile, ...]:
+        """Stage a file of rows that ``write`` makes at the path that it gets."""
+        name = f"part-{uuid.uuid4().hex}.parquet"
+        path = self._root / directory / name
+        self._written.append(path)
+        write(path)
+        return (DataFile(name, pq.read_metadata(path).num_rows, path.stat().st_size),)
+
     def frame(self, directory: str, frame: DataFrame) -> tuple[DataFile, ...]:
         """Stage what Spark computes: it writes a folder of files, and those that hold rows are named."""
         folder = f"part-{uuid.uuid4().hex}"
         path = self._root / directory / folder
         self._written.append(path)
         writer = frame.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+        writer = writer.option("parquet.block.size", str(BLOCK_BYTES))
         writer.parquet(path.as_posix())
         files = []
         for found in sorted(path.glob("*.parquet")):

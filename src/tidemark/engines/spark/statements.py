@@ -10,6 +10,7 @@ from typing import TypeVar
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from tidemark.algebra.functions import spark_type
 from tidemark.algebra.plans import Given, Plan, Stored, walk
@@ -154,8 +155,12 @@ class Statements:
         return self._view("base", frame.toDF(*(f"c{i}" for i in range(len(relation.columns)))))
 
     def _table_view(self, kind: str, table: pa.Table) -> str:
-        names = [f"c{i}" for i in range(table.num_columns - 1)]
-        return self._view(kind, self.session.createDataFrame(table.rename_columns([*names, WEIGHT])))
+        named = table.rename_columns([*(f"c{i}" for i in range(table.num_columns - 1)), WEIGHT])
+        # Spark Connect takes no schema from a table without rows.
+        if not named.num_rows:
+            schema = from_arrow_schema(named.schema, prefer_timestamp_ntz=True)
+            return self._view(kind, self.session.createDataFrame([], schema))
+        return self._view(kind, self.session.createDataFrame(named))
 
     def _view(self, kind: str, frame: DataFrame) -> str:
         self._numbered += 1
