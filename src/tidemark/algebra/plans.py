@@ -12,18 +12,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from tidemark.algebra.aggregates import AggregateCall as AggregateCall
+from tidemark.algebra.aggregates import AggregateFunction as AggregateFunction
+from tidemark.algebra.aggregates import SortKey as SortKey
 from tidemark.algebra.expressions import Column, Expression, Value, columns_of
-from tidemark.algebra.types import (
-    BIGINT,
-    BOOLEAN,
-    INTEGER_DIGITS,
-    MAX_PRECISION,
-    Field,
-    Kind,
-    Schema,
-    Type,
-    decimal,
-)
+from tidemark.algebra.types import BIGINT, BOOLEAN, Field, Schema
+from tidemark.algebra.windows import WindowCall as WindowCall
 
 
 class State(enum.Enum):
@@ -347,53 +341,14 @@ class Distinct(Plan):
         return replace(self, input=inputs[0])
 
 
-class AggregateFunction(enum.Enum):
-    COUNT_ROWS = "count(*)"
-    COUNT = "count"
-    SUM = "sum"
-
-
-@dataclass(frozen=True)
-class AggregateCall:
-    """One aggregate over a group. COUNT(*) has no argument; SUM of no rows that are not NULL is NULL."""
-
-    function: AggregateFunction
-    argument: Expression | None = None
-
-    def __post_init__(self) -> None:
-        _require((self.argument is None) == (self.function is AggregateFunction.COUNT_ROWS), "wrong arguments")
-        if self.function is AggregateFunction.SUM and self.argument is not None:
-            _require(self.argument.type.is_exact, "SUM needs an exact type")
-
-    @property
-    def type(self) -> Type:
-        if self.function is not AggregateFunction.SUM or self.argument is None:
-            return BIGINT
-        return sum_type(self.argument.type)
-
-    @property
-    def nullable(self) -> bool:
-        return self.function is AggregateFunction.SUM
-
-
-def sum_type(argument: Type) -> Type:
-    """The type that holds the running sum of a column without a partial sum overflowing.
-
-    SMALLINT and INT add up in BIGINT; BIGINT adds up in DECIMAL(38,0) and is cast to BIGINT where the user sees it,
-    so that only the sum itself, never the order of addition, can overflow.
-    """
-    if argument.kind in INTEGER_DIGITS:
-        return BIGINT if argument.kind is not Kind.BIGINT else decimal(MAX_PRECISION, 0)
-    return decimal(MAX_PRECISION, argument.scale)
-
-
 @dataclass(frozen=True)
 class Aggregate(Plan):
     """One row for each group of equal keys (NULL equals NULL) whose net weight is positive.
 
     Without keys there is one group, which always gives a row. The input may be signed: counts and sums are then
     those of the net bag, and with ``signed`` a group is kept while any of its entries remain, even if the weights
-    add up to zero or less (the partial sums of a delta).
+    add up to zero or less (the partial sums of a delta). Functions that are not sums see the rows of positive net
+    weight.
     """
 
     input: Plan
@@ -404,7 +359,7 @@ class Aggregate(Plan):
 
     def __post_init__(self) -> None:
         _require(len(self.names) == len(self.keys) + len(self.aggregates), "an aggregate needs one name per column")
-        for expression in self.keys + tuple(a.argument for a in self.aggregates if a.argument is not None):
+        for expression in expressions_of(self):
             _require_columns(expression, self.input.schema)
 
     @cached_property
@@ -420,17 +375,43 @@ class Aggregate(Plan):
 
 
 @dataclass(frozen=True)
-class SortKey:
-    expression: Expression
-    descending: bool = False
-    nulls_first: bool = False
+class Window(Plan):
+    """Each row with further columns, which are computed from the rows of its partition in their order.
+
+    Rows are those of the net bag, equal ones repeated. Partitions are by columns, NULL equal to NULL. Where a function
+    tells rows of the same place apart, ties are broken by all columns, so that the result is determined.
+    """
+
+    input: Plan
+    names: tuple[str, ...] = field(compare=False)
+    partition: tuple[Column, ...]
+    order: tuple[SortKey, ...]
+    calls: tuple[WindowCall, ...]
+
+    def __post_init__(self) -> None:
+        _require(len(self.names) == len(self.calls), "a window needs one name for each function")
+        for expression in expressions_of(self):
+            _require_columns(expression, self.input.schema)
+
+    @cached_property
+    def schema(self) -> Schema:
+        added = zip(self.names, self.calls, strict=True)
+        return self.input.schema + Schema(tuple(Field(name, call.type, call.nullable) for name, call in added))
+
+    def inputs(self) -> tuple[Plan, ...]:
+        return (self.input,)
+
+    def with_inputs(self, inputs: tuple[Plan, ...]) -> Plan:
+        return replace(self, input=inputs[0])
 
 
 @dataclass(frozen=True)
 class Sort(Plan):
-    """ORDER BY, OFFSET and LIMIT: the last step of a query that somebody reads, never part of a view.
+    """ORDER BY, OFFSET and LIMIT.
 
-    ``visible`` is how many of the input's columns the reader sees; those after it serve the order only.
+    As the last step of a query it gives rows in order. Inside a plan it is the bag of the first rows, where ties are
+    broken by all columns of the input. ``visible`` is how many of the input's columns remain; those after it serve
+    the order only.
     """
 
     input: Plan
@@ -511,7 +492,10 @@ def expressions_of(plan: Plan) -> tuple[Expression, ...]:
         case Repeat(times=times):
             return (times,)
         case Aggregate(keys=keys, aggregates=aggregates):
-            return keys + tuple(a.argument for a in aggregates if a.argument is not None)
+            return keys + tuple(part for call in aggregates for part in call.expressions())
+        case Window(partition=partition, order=order, calls=calls):
+            computed = tuple(argument for call in calls for argument in call.arguments)
+            return (*partition, *(key.expression for key in order), *computed)
         case Sort(keys=sort_keys):
             return tuple(key.expression for key in sort_keys)
     return ()

@@ -22,12 +22,15 @@ from tidemark.algebra.plans import (
     Repeat,
     Scan,
     Sort,
+    SortKey,
     State,
     Stored,
     Touched,
     Union,
     Values,
+    Window,
 )
+from tidemark.algebra.windows import WindowCall
 
 
 def show_value(value: Value) -> str:
@@ -75,7 +78,29 @@ def show_expression(expression: Expression) -> str:
 def show_aggregate(call: AggregateCall) -> str:
     if call.argument is None:
         return call.function.value
-    return f"{call.function.value}({show_expression(call.argument)})"
+    inner = ("DISTINCT " if call.distinct else "") + show_expression(call.argument)
+    if call.separator:
+        inner += f", {show_value(call.separator)}"
+    if call.order:
+        inner += f" ORDER BY {_order(call.order)}"
+    return f"{call.function.value}({inner})"
+
+
+def show_window_call(call: WindowCall) -> str:
+    inner = ", ".join(show_expression(argument) for argument in call.arguments)
+    text = call.function.value if call.function.value.endswith(")") else f"{call.function.value}({inner})"
+    return text if call.frame is None else f"{text} {call.frame}"
+
+
+def _order(keys: tuple[SortKey, ...]) -> str:
+    return ", ".join(_key(key) for key in keys)
+
+
+def _key(key: SortKey) -> str:
+    text = show_expression(key.expression) + (" DESC" if key.descending else "")
+    if key.nulls_first == key.descending:
+        return text
+    return text + (" NULLS FIRST" if key.nulls_first else " NULLS LAST")
 
 
 def show_plan(plan: Plan) -> str:
@@ -125,9 +150,13 @@ def show_node(plan: Plan) -> str:
             calls = [_named(n, show_aggregate(a)) for n, a in zip(names[len(keys) :], aggregates, strict=True)]
             return f"Aggregate by ({', '.join(texts)}): {', '.join(calls) or 'nothing'}"
         case Sort(keys=sort_keys, limit=limit, offset=offset):
-            shown = (show_expression(k.expression) + (" DESC" if k.descending else "") for k in sort_keys)
             tail = (f" limit {limit}" if limit is not None else "") + (f" offset {offset}" if offset else "")
-            return f"Sort {', '.join(shown)}{tail}"
+            return f"Sort {_order(sort_keys)}{tail}"
+        case Window(names=names, partition=partition, order=order, calls=window_calls):
+            shown = (_named(n, show_window_call(c)) for n, c in zip(names, window_calls, strict=True))
+            by = ", ".join(show_expression(part) for part in partition)
+            ordered = f" in order of {_order(order)}" if order else ""
+            return f"Window by ({by}){ordered}: {', '.join(shown)}"
         case Repeat(times=times):
             return f"Repeat {show_expression(times)} times"
         case Union() | Negate() | Net() | Distinct() | Difference() | Intersection():
@@ -177,5 +206,10 @@ def show_algebra(plan: Plan) -> str:
         case Aggregate(input=source, keys=keys, aggregates=aggregates):
             inner = [show_expression(key) for key in keys] + [show_aggregate(call) for call in aggregates]
             return f"γ[{', '.join(inner)}] {show_algebra(source)}"
+        case Window(input=source, partition=partition, calls=window_calls):
+            inner = [show_expression(part) for part in partition] + [show_window_call(call) for call in window_calls]
+            return f"ω[{', '.join(inner)}] {show_algebra(source)}"
+        case Sort(input=source, keys=sort_keys, limit=limit):
+            return f"first[{limit}; {_order(sort_keys)}] {show_algebra(source)}"
         case _:
             return show_node(plan)

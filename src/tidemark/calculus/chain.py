@@ -25,12 +25,15 @@ from tidemark.algebra.plans import (
     Project,
     Repeat,
     Scan,
+    Sort,
     State,
     Stored,
     Union,
     Values,
+    Window,
     empty,
     is_empty,
+    union,
 )
 from tidemark.calculus.difference import incremental_difference
 from tidemark.calculus.distinct import incremental_distinct
@@ -39,7 +42,9 @@ from tidemark.calculus.join import incremental_join
 from tidemark.calculus.project import incremental_project
 from tidemark.calculus.repeat import incremental_repeat
 from tidemark.calculus.select import incremental_select
+from tidemark.calculus.states import new, old
 from tidemark.calculus.union import incremental_negate, incremental_union
+from tidemark.calculus.window import incremental_window
 
 NOTHING_SHARED: Mapping[Plan, str] = {}
 
@@ -79,4 +84,8 @@ def differentiate(plan: Plan, changed: Set[str], shared: Mapping[Plan, str] = NO
             return incremental_distinct(plan, deltas[0])
         case Aggregate():
             return incremental_group(plan, deltas[0])
+        case Window():
+            return incremental_window(plan, deltas[0])
+        case Sort():
+            return union((new(plan), Negate(old(plan))), plan.schema)
     raise TypeError(f"no incremental form of {type(plan).__name__}")

@@ -1,4 +1,4 @@
-"""IncrGroup: grouping with COUNT and SUM, in two forms.
+"""IncrGroup: grouping, in two forms.
 
 Without stored counts, only touched groups are evaluated again, old against new:
 
@@ -11,11 +11,13 @@ With stored counts (a *state* S that the network keeps for γ), the input is not
 
 where merge adds counts and sums group by group and drops groups whose row count reached zero. COUNT and SUM of exact
 types are groups under addition, which is why this is exact; a sum is NULL when its count of values is zero, so that
-count is kept beside it.
+count is kept beside it. MIN and MAX need a look at the input when an extremum goes (``extrema.py``); what is neither
+is evaluated again for touched groups (``fresh.py``).
 """
 
 from __future__ import annotations
 
+from tidemark.algebra.aggregates import COUNTS
 from tidemark.algebra.expressions import Call, Case, Cast, Column, Expression, Literal
 from tidemark.algebra.plans import (
     Aggregate,
@@ -32,6 +34,7 @@ from tidemark.algebra.types import BIGINT, BOOLEAN
 from tidemark.calculus.states import new, old
 
 ROWS = "_rows"
+_LETTERS = {AggregateFunction.COUNT: "n", AggregateFunction.SUM: "s"}
 
 
 def incremental_group(plan: Aggregate, delta: Plan) -> Plan:
@@ -48,30 +51,30 @@ def incremental_group(plan: Aggregate, delta: Plan) -> Plan:
 
 def with_column_keys(plan: Aggregate) -> Aggregate:
     """The same aggregate over a projection that computes keys and arguments first: its keys are columns 0, 1, …."""
-    arguments = tuple(call.argument for call in plan.aggregates if call.argument is not None)
+    arguments = tuple(dict.fromkeys(part for call in plan.aggregates for part in call.expressions()))
     names = tuple(f"k{i}" for i in range(len(plan.keys))) + tuple(f"a{i}" for i in range(len(arguments)))
     source = Project(plan.input, names, plan.keys + arguments)
-    position = len(plan.keys)
-    calls: list[AggregateCall] = []
-    for call in plan.aggregates:
-        if call.argument is None:
-            calls.append(call)
-            continue
-        calls.append(AggregateCall(call.function, source.column(position)))
-        position += 1
-    keys = _columns(source, tuple(range(len(plan.keys))))
-    return Aggregate(source, plan.names, keys, tuple(calls), plan.signed)
+    places = {argument: source.column(len(plan.keys) + i) for i, argument in enumerate(arguments)}
+    calls = tuple(call.with_expressions(tuple(places[part] for part in call.expressions())) for call in plan.aggregates)
+    return Aggregate(source, plan.names, _columns(source, tuple(range(len(plan.keys)))), calls, plan.signed)
+
+
+def is_merged(plan: Aggregate) -> bool:
+    """Whether the grouping's state follows from the state before and the change."""
+    return all(call.is_merged for call in plan.aggregates)
 
 
 def state_of(plan: Aggregate) -> Aggregate:
     """The aggregate that the network stores for γ: its keys, the count of rows, and for each COUNT(x) the count of
-    values, for each SUM(x) the sum and the count of values. Names are canonical, so equal groupings share a state."""
+    values, for each other aggregate its value and, if it is merged, the count of values. Names are canonical, so equal
+    groupings share a state."""
     calls: list[AggregateCall] = [AggregateCall(AggregateFunction.COUNT_ROWS)]
     names = [f"k{i}" for i in range(len(plan.keys))] + [ROWS]
+    merged = is_merged(plan)
     for call in plan.aggregates:
-        for needed in _kept(call):
+        for needed in _kept(call) if merged else (call,):
             if needed not in calls:
-                names.append(("s" if needed.function is AggregateFunction.SUM else "n") + str(len(calls)))
+                names.append(_LETTERS.get(needed.function, "v") + str(len(calls)))
                 calls.append(needed)
     return Aggregate(plan.input, tuple(names), plan.keys, tuple(calls))
 
@@ -102,34 +105,34 @@ def merged_delta(state: Aggregate, before: Plan, partial: Plan) -> Plan:
         AggregateCall(AggregateFunction.SUM, both.column(index)) for index in range(len(keys), len(state.schema))
     )
     total = Aggregate(both, state.names, _columns(both, keys), sums, signed=True)
-    after: Plan = Project(total, state.names, _normal_form(state, total))
+    after: Plan = Project(total, state.names, normal_form(state, total))
     if keys:
         rows = after.column(len(keys))
         after = Filter(after, Call("gt", (rows, Literal(0, BIGINT)), BOOLEAN, rows.nullable))
     return union((after, Negate(before)), state.schema)
 
 
-def _normal_form(state: Aggregate, total: Plan) -> tuple[Expression, ...]:
+def normal_form(state: Aggregate, total: Plan) -> tuple[Expression, ...]:
     """Totals cast back to the state's types; a sum without values is NULL, as SQL has it."""
     offset = len(state.keys)
     result: list[Expression] = list(_columns(total, tuple(range(offset))))
     for position, call in enumerate(state.aggregates):
         value = _as(total.column(offset + position), state.schema[offset + position].type)
-        if call.function is not AggregateFunction.SUM:
+        if call.function in COUNTS:
             result.append(Call("coalesce", (value, Literal(0, BIGINT)), BIGINT, nullable=False))
             continue
-        values = total.column(offset + state.aggregates.index(_count_of(call)))
+        values = total.column(offset + state.aggregates.index(count_of(call)))
         nothing = Call("eq", (values, Cast(Literal(0, BIGINT), values.type)), BOOLEAN, values.nullable)
         result.append(Case(((nothing, Literal(None, value.type)),), value, value.type))
     return tuple(result)
 
 
 def _kept(call: AggregateCall) -> tuple[AggregateCall, ...]:
-    return (call, _count_of(call)) if call.function is AggregateFunction.SUM else (call,)
+    return (call,) if call.function in COUNTS else (call, count_of(call))
 
 
-def _count_of(call: AggregateCall) -> AggregateCall:
-    """The count of the values that a SUM adds up; the count of rows if none of them can be NULL."""
+def count_of(call: AggregateCall) -> AggregateCall:
+    """The count of the values that a SUM, MIN or MAX looks at; the count of rows if none of them can be NULL."""
     if call.argument is None or not call.argument.nullable:
         return AggregateCall(AggregateFunction.COUNT_ROWS)
     return AggregateCall(AggregateFunction.COUNT, call.argument)

@@ -16,10 +16,14 @@ from tidemark.algebra.plans import (
     Intersection,
     Plan,
     Scan,
+    Sort,
     State,
     Union,
+    Window,
     walk,
 )
+
+_NOT_LINEAR = (Distinct, Aggregate, Difference, Intersection, Window, Sort)
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Partial:
 
 def is_linear(plan: Plan) -> bool:
     """Whether the plan distributes over sums of weights."""
-    return not any(isinstance(part, Distinct | Aggregate | Difference | Intersection) for part in walk(plan))
+    return not any(isinstance(part, _NOT_LINEAR) for part in walk(plan))
 
 
 def partial_differentials(

@@ -1,6 +1,7 @@
 """Distribution: a linear plan as a union of terms, each a join of leaves.
 
     (R ⊎ S) ⋈ T = (R ⋈ T) ⊎ (S ⋈ T),    σ(R ⊎ S) = σR ⊎ σS,    π(R ⊎ S) = πR ⊎ πS,    −(R ⊎ S) = −R ⊎ −S
+    (R ⊎ S) ⋉ K = (R ⋉ K) ⊎ (S ⋉ K)
 
 Engines join a small delta with one large stored relation well, and with a union of that relation and its own small
 delta badly. So unions are moved above joins, as long as the number of terms stays small.
@@ -20,6 +21,7 @@ from tidemark.algebra.plans import (
     Plan,
     Project,
     Repeat,
+    Touched,
     Union,
     empty,
     is_empty,
@@ -45,6 +47,13 @@ def distribute(plan: Plan) -> Plan:
             parts = source.parts if isinstance(source, Union) else (source,)
             return union(
                 tuple(empty(plan.schema) if is_empty(part) else plan.with_inputs((part,)) for part in parts),
+                plan.schema,
+            )
+        case Touched(input=restricted, touched=touched):
+            source, keys = distribute(restricted), distribute(touched)
+            parts = source.parts if isinstance(source, Union) else (source,)
+            return union(
+                tuple(empty(plan.schema) if is_empty(part) else plan.with_inputs((part, keys)) for part in parts),
                 plan.schema,
             )
         case Union(parts=given):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from tidemark.algebra.plans import Aggregate
-from tidemark.algebra.printing import show_algebra, show_plan
+from tidemark.algebra.plans import Aggregate, Sort, Window
+from tidemark.algebra.printing import show_algebra, show_node, show_plan
+from tidemark.calculus.extrema import has_extrema
+from tidemark.calculus.group import is_merged
 from tidemark.calculus.partial import partial_differentials
 from tidemark.network import Network, Node, NodeKind
 from tidemark.sql.catalog import View
@@ -33,7 +35,8 @@ def _labelled(text: str, network: Network) -> str:
 
 
 def _node(node: Node) -> list[str]:
-    kind = {NodeKind.VIEW: "view", NodeKind.STATE: "counts", NodeKind.SHARED: "shared by several nodes"}[node.kind]
+    kinds = {NodeKind.VIEW: "view", NodeKind.SHARED: "shared by several nodes"}
+    kind = kinds.get(node.kind) or _KEPT.get(type(node.plan), "kept rows")
     lines = [f"node {node.name} ({kind}, level {node.level})"]
     if node.shared:
         lines.append(f"  uses the shared change of {', '.join(name for _, name in node.shared)}")
@@ -41,12 +44,32 @@ def _node(node: Node) -> list[str]:
         return lines
     if isinstance(node.plan, Aggregate):
         lines.append(f"  keeps {', '.join(node.schema.names)} for each group; E stands for its input")
-    affected = "E" if isinstance(node.plan, Aggregate) else node.name
+    elif isinstance(node.plan, Window | Sort):
+        lines.append(f"  keeps the rows of {show_node(node.plan)}; E stands for its input")
+    affected = "E" if isinstance(node.plan, Aggregate | Window | Sort) else node.name
     for partial in partial_differentials(node.input):
         lines.append(f"  Δ{affected}/{partial.state.value}{partial.influent} = {show_algebra(partial.plan)}")
-    if isinstance(node.plan, Aggregate):
-        lines.append(f"  Δ{node.name} = merge({node.name}_old ⋉ K ⊎ γ±(ΔE)) − {node.name}_old ⋉ K,  K = the keys in ΔE")
-    return lines
+    return lines + _law(node)
+
+
+def _law(node: Node) -> list[str]:
+    """How the change of a state follows from the change of its input."""
+    if not isinstance(node.plan, Aggregate | Window | Sort):
+        return []
+    name, stored = node.name, f"{node.name}_old"
+    if not isinstance(node.plan, Aggregate) or not is_merged(node.plan):
+        if node.reads_everything:
+            return [
+                f"  Δ{name} = op(E_new) − {stored}:  each change reads all of E, which has no keys to restrict it by"
+            ]
+        return [f"  Δ{name} = op(E_new ⋉ K) − {stored} ⋉ K,  K = the keys in ΔE: touched keys are evaluated again"]
+    law = f"  Δ{name} = merge({stored} ⋉ K ⊎ γ±(ΔE)) − {stored} ⋉ K,  K = the keys in ΔE"
+    if not has_extrema(node.plan):
+        return [law]
+    return [law, "  a group whose extremum may have gone is evaluated again: γ(E_new ⋉ that group)"]
+
+
+_KEPT = {Aggregate: "counts", Window: "rows of a window", Sort: "first rows"}
 
 
 def _strategy(view: View) -> str:

@@ -155,7 +155,7 @@ class Store:
             if node.is_stored and node.name in new_nodes:
                 is_state = node.kind is NodeKind.STATE
                 plan, given = settle(definition(node, block), given, self.engine, unstored=new_nodes)
-                key = tuple(range(len(node.plan.keys))) if isinstance(node.plan, Aggregate) and is_state else ()
+                key = node.keys if isinstance(node.plan, Aggregate) and is_state else ()
                 created.append(Creation(node.name, node.schema, plan, logged=not is_state, internal=is_state, key=key))
         return tuple(created), given
 

@@ -12,7 +12,7 @@ weighted rows repeat each row as often as its weight says.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from tidemark.algebra.counting import by_counts
@@ -34,12 +34,16 @@ from tidemark.algebra.plans import (
     Project,
     Repeat,
     Sort,
+    SortKey,
     Stored,
     Touched,
     Union,
     Values,
+    Window,
 )
 from tidemark.algebra.types import WEIGHT, Schema, Type
+from tidemark.algebra.windows import WHOLE_FRAME
+from tidemark.engines.sqlaggregates import counts_copies, is_additive, unit_aggregate, window_call
 
 LONG_TEXT = 20_000
 
@@ -115,6 +119,8 @@ class Dialect(Protocol):
     def semi_join(self) -> str: ...
     def from_clause(self, items: tuple[Item, ...], conditions: tuple[Condition, ...]) -> str: ...
     def repeated(self, query: str, alias: str, weight: str) -> str: ...
+    def string_agg(self, value: str, separator: str, order: str, *, distinct: bool) -> str: ...
+    def single(self, value: str, rows: str) -> str: ...
 
 
 @dataclass
@@ -157,11 +163,7 @@ class Compiler:
 
     def _sort_tail(self, plan: Sort) -> str:
         outputs = tuple(Output(name) for name in _names(len(plan.input.schema)))
-        shown = []
-        for key in plan.keys:
-            direction = "DESC" if key.descending else "ASC"
-            nulls = "FIRST" if key.nulls_first else "LAST"
-            shown.append(f"{self.expression(key.expression, outputs)} {direction} NULLS {nulls}")
+        shown = [self._sort_key(key, outputs) for key in plan.keys]
         tail = f" ORDER BY {', '.join(shown)}" if shown else ""
         if plan.limit is not None:
             tail += f" LIMIT {plan.limit}"
@@ -212,6 +214,10 @@ class Compiler:
                 return self._group(self._select(source), keys, aggregates, signed=signed)
             case Touched():
                 return self._touched(plan)
+            case Window():
+                return self._window(plan)
+            case Sort():
+                return self._first_rows(plan)
             case Net(input=source):
                 return Source(f"({self.weighted(source)})", _names(len(plan.schema)), WEIGHT)
         raise TypeError(f"an engine cannot evaluate {type(plan).__name__} here")
@@ -275,7 +281,10 @@ class Compiler:
     ) -> Source:
         """A grouping as a query in parentheses. Rows out count once each."""
         names = _names(len(keys) + len(aggregates))
-        block = self._repeated_for_sums(block, aggregates)
+        if block.weights and not all(is_additive(call) for call in aggregates):
+            block, keys, aggregates = self._netted(block, keys, aggregates)
+        if block.weights and any(counts_copies(call) for call in aggregates):
+            block = self._repeated(block)
         key_texts = [self._output(key, block.outputs).text for key in keys]
         texts = key_texts + [self._aggregate(call, block, signed=signed) for call in aggregates]
         shown = ", ".join(f"{text} AS {name}" for text, name in zip(texts, names, strict=True)) or "COUNT(*) AS nothing"
@@ -286,17 +295,58 @@ class Compiler:
                 query += f" HAVING SUM({block.weight}) > 0"
         return Source(f"({query})", names)
 
-    def _repeated_for_sums(self, block: Select, aggregates: tuple[AggregateCall, ...]) -> Select:
-        """Give each row weight +1 or −1 by repeating it, when something is to be summed."""
-        if not block.weights or not any(call.function is AggregateFunction.SUM for call in aggregates):
-            return block
+    def _netted(
+        self, block: Select, keys: tuple[Expression, ...], aggregates: tuple[AggregateCall, ...]
+    ) -> tuple[Select, tuple[Expression, ...], tuple[AggregateCall, ...]]:
+        """What a grouping reads, as rows of positive net weight; keys and calls in terms of them."""
+        wanted = tuple(dict.fromkeys((*keys, *(part for call in aggregates for part in call.expressions()))))
+        shown = tuple(self._output(expression, block.outputs) for expression in wanted)
+        rows = self._from(self._present(replace(block, outputs=shown)))
+
+        def column(expression: Expression) -> Column:
+            return Column(wanted.index(expression), "", expression.type, expression.nullable)
+
+        calls = tuple(call.with_expressions(tuple(map(column, call.expressions()))) for call in aggregates)
+        return rows, tuple(map(column, keys)), calls
+
+    def _present(self, block: Select) -> Source:
+        """The rows of positive net weight, each once, with it."""
+        names = _names(len(block.outputs))
+        body = self._select_text(block, names, WEIGHT)
+        listed = "".join(f"{name}, " for name in names)
+        grouped = f" GROUP BY {', '.join(names)}" if names else ""
+        query = (
+            f"SELECT {listed}CAST(SUM({WEIGHT}) AS BIGINT) AS {WEIGHT} FROM ({body}) AS {self._alias()}{grouped} "
+            f"HAVING SUM({WEIGHT}) > 0"
+        )
+        return Source(f"({query})", names, WEIGHT)
+
+    def _repeated(self, block: Select) -> Select:
+        """Each row as often as its weight says, with weight +1 or −1: something is to be summed."""
         names, alias = _names(len(block.outputs)), self._alias()
         query = self._select_text(block, names, WEIGHT)
         source = Source(self.dialect.repeated(query, alias, WEIGHT), names, WEIGHT)
         outputs = tuple(Output(f"{alias}.{name}", frozenset({alias})) for name in names)
         return Select((Item("", source),), (), outputs, (f"SIGN({alias}.{WEIGHT})",))
 
+    def _unit_rows(self, plan: Plan) -> Source:
+        """The rows of a relation, equal ones repeated, without weights."""
+        block, names = self._select(plan), _names(len(plan.schema))
+        if block.is_unit:
+            return Source(f"({self._select_text(block, names, None)})", names)
+        alias = self._alias()
+        present = self._from(self._present(block))
+        copies = self.dialect.repeated(self._select_text(present, names, WEIGHT), alias, WEIGHT)
+        shown = ", ".join(f"{alias}.{name} AS {name}" for name in names) or "1 AS nothing"
+        return Source(f"(SELECT {shown} FROM {copies})", names)
+
     def _aggregate(self, call: AggregateCall, block: Select, *, signed: bool) -> str:
+        if is_additive(call):
+            return self._additive(call, block, signed=signed)
+        texts = tuple(self._output(expression, block.outputs).text for expression in call.expressions())
+        return unit_aggregate(call, texts, self.dialect, None if block.is_unit else block.weight)
+
+    def _additive(self, call: AggregateCall, block: Select, *, signed: bool) -> str:
         if call.argument is None:
             text = "COUNT(*)" if block.is_unit else f"COALESCE(SUM({block.weight}), 0)"
             return f"CAST({text} AS BIGINT)"
@@ -315,6 +365,42 @@ class Compiler:
         # Values that cancel leave no value: their sum is NULL, not 0.
         values = f"SUM(CASE WHEN {value} IS NULL THEN 0 ELSE {block.weight} END)"
         return f"CASE WHEN {values} > 0 THEN {total} END"
+
+    def _window(self, plan: Window) -> Source:
+        """The rows with the window's columns behind them; where ties are told apart, the order is made total."""
+        width, names = len(plan.input.schema), _names(len(plan.schema))
+        rows, alias = self._unit_rows(plan.input), self._alias()
+        outputs = tuple(Output(f"{alias}.{column}") for column in rows.columns)
+        by = [self.expression(part, outputs) for part in plan.partition]
+        order = [self._sort_key(key, outputs) for key in plan.order]
+        ties = [f"{output.text} ASC NULLS LAST" for output in outputs]
+        shown = [f"{output.text} AS {name}" for output, name in zip(outputs, names[:width], strict=True)]
+        for call, name in zip(plan.calls, names[width:], strict=True):
+            texts = tuple(self.expression(argument, outputs) for argument in call.arguments)
+            clauses = [f"PARTITION BY {', '.join(by)}"] if by else []
+            total = order + (ties if call.tells_ties_apart else [])
+            clauses += [f"ORDER BY {', '.join(total)}"] if total else []
+            clauses += [str(call.frame)] if call.frame is not None and (total or call.frame == WHOLE_FRAME) else []
+            shown.append(f"{window_call(call, texts, ' '.join(clauses), self.dialect)} AS {name}")
+        return Source(f"(SELECT {', '.join(shown)} FROM {rows.text} AS {alias})", names)
+
+    def _first_rows(self, plan: Sort) -> Source:
+        """The first rows as a bag; ties are broken by all columns."""
+        rows, alias = self._unit_rows(plan.input), self._alias()
+        outputs = tuple(Output(f"{alias}.{column}") for column in rows.columns)
+        keys = [self._sort_key(key, outputs) for key in plan.keys]
+        keys += [f"{output.text} ASC NULLS LAST" for output in outputs]
+        names = _names(len(plan.schema))
+        shown = ", ".join(f"{output.text} AS {name}" for output, name in zip(outputs, names, strict=False))
+        limit = "" if plan.limit is None else f" LIMIT {plan.limit}"
+        offset = f" OFFSET {plan.offset}" if plan.offset else ""
+        query = f"SELECT {shown or '1 AS nothing'} FROM {rows.text} AS {alias} ORDER BY {', '.join(keys)}"
+        return Source(f"({query}{limit}{offset})", names)
+
+    def _sort_key(self, key: SortKey, outputs: tuple[Output, ...]) -> str:
+        direction = "DESC" if key.descending else "ASC"
+        nulls = "FIRST" if key.nulls_first else "LAST"
+        return f"{self.expression(key.expression, outputs)} {direction} NULLS {nulls}"
 
     def _touched(self, plan: Touched) -> Source:
         names = _names(len(plan.schema))

@@ -1,8 +1,8 @@
 """Building the network from the definitions of the materialized views.
 
 Each view's plan is cut at its groupings: a grouping becomes a *state* node that keeps its counts, and what remains is
-linear. EXCEPT and INTERSECT are linear over a grouping that counts the rows of both sides. Groupings that are equal
-are one node. Joins that stand in several nodes become *shared* nodes.
+linear. So do windows and LIMIT, whose nodes keep their rows. EXCEPT and INTERSECT are linear over a grouping that
+counts the rows of both sides. Equal groupings are one node. Joins that stand in several nodes become *shared* nodes.
 """
 
 from __future__ import annotations
@@ -24,10 +24,13 @@ from tidemark.algebra.plans import (
     Plan,
     Project,
     Scan,
+    Sort,
+    Window,
     relations_of,
     walk,
 )
 from tidemark.calculus.distinct import as_aggregate
+from tidemark.calculus.distinct_values import split_distinct
 from tidemark.calculus.group import state_of, visible
 from tidemark.network.nodes import Node, NodeKind
 
@@ -102,22 +105,45 @@ def _cut(
     """The plan with each grouping replaced by a projection of the state that keeps its counts."""
     if isinstance(plan, Difference | Intersection):
         return from_counts(plan, _cut(counts_of(plan), view, plans, kinds, users))
+    if isinstance(plan, Aggregate):
+        split = split_distinct(plan)
+        if split is not None:
+            return _cut(split, view, plans, kinds, users)
     inputs = tuple(_cut(child, view, plans, kinds, users) for child in plan.inputs())
     rebuilt = _merged(plan.with_inputs(inputs)) if inputs else plan
+    if isinstance(rebuilt, Window | Sort):
+        stored = _kept(_canonical(rebuilt), view, plans, kinds, users)
+        return Project(stored, rebuilt.schema.names, stored.columns())
     if not isinstance(rebuilt, Distinct | Aggregate):
         return rebuilt
     grouping = as_aggregate(rebuilt) if isinstance(rebuilt, Distinct) else rebuilt
     state = state_of(grouping)
+    shown = visible(grouping, state, _kept(state, view, plans, kinds, users))
+    if isinstance(rebuilt, Distinct):
+        width = len(rebuilt.schema)
+        return type(shown)(shown.input, rebuilt.schema.names, shown.expressions[:width])
+    return shown
+
+
+def _canonical(plan: Window | Sort) -> Plan:
+    """The same rows under names of their own, since the user's may stand twice."""
+    source = plan.input
+    named = Project(source, tuple(f"c{i}" for i in range(len(source.schema))), source.columns())
+    if isinstance(plan, Sort):
+        return plan.with_inputs((named,))
+    return replace(plan, input=named, names=tuple(f"w{i}" for i in range(len(plan.calls))))
+
+
+def _kept(
+    state: Plan, view: str, plans: dict[str, Plan], kinds: dict[str, NodeKind], users: dict[str, list[str]]
+) -> Scan:
+    """A scan of the node that keeps a state."""
     name = f"_state_{fingerprint(state)}"
     plans.setdefault(name, state)
     kinds[name] = NodeKind.STATE
     if view not in users.setdefault(name, []):
         users[name].append(view)
-    shown = visible(grouping, state, Scan(name, state.schema))
-    if isinstance(rebuilt, Distinct):
-        width = len(rebuilt.schema)
-        return type(shown)(shown.input, rebuilt.schema.names, shown.expressions[:width])
-    return shown
+    return Scan(name, plans[name].schema)
 
 
 def _merged(plan: Plan) -> Plan:
@@ -148,7 +174,7 @@ def _stands_alone(plan: Plan, repeated: set[Plan], counts: Counter[Plan]) -> boo
 
 
 def _linear(plan: Plan) -> Plan:
-    return plan.input if isinstance(plan, Aggregate) else plan
+    return plan.input if isinstance(plan, Aggregate | Window | Sort) else plan
 
 
 def _has_join(plan: Plan) -> bool:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, replace
 
-from tidemark.algebra.plans import Aggregate, Given, Negate, Plan, Scan, State, transform, union
+from tidemark.algebra.plans import Aggregate, Given, Negate, Plan, Scan, Sort, State, Touched, Window, transform, union
 from tidemark.algebra.types import Schema
+from tidemark.calculus import extrema, fresh
 from tidemark.calculus.as_of import Block, resolve
 from tidemark.calculus.chain import differentiate
-from tidemark.calculus.group import merged_delta, partial_sums, touched_before, with_column_keys
+from tidemark.calculus.group import is_merged, merged_delta, partial_sums, touched_before, with_column_keys
 from tidemark.calculus.states import new
 from tidemark.calculus.terms import distribute
 from tidemark.passes import optimize
 
 
 class NodeKind(enum.Enum):
-    """A *view* is stored and seen by users; a *state* keeps the counts of a grouping; a *shared* subplan is not
-    stored: only its change is derived, once, for all that need it."""
+    """A *view* is stored and seen by users; a *state* keeps what is needed to bring a view up to date: the counts of a
+    grouping, the rows of a window or of a LIMIT; a *shared* subplan is not stored: only its change is derived, once,
+    for all that need it."""
 
     VIEW = "view"
     STATE = "state"
@@ -50,7 +52,7 @@ class Node:
         """The node's name for people: a view's own name, or what it is for which view, and the start of its digest."""
         if self.kind is NodeKind.VIEW:
             return self.name
-        what = "counts" if self.kind is NodeKind.STATE else "shared"
+        what = "shared" if self.kind is NodeKind.SHARED else _KEPT.get(type(self.plan), "kept")
         return f"{self.views[0]}/{what}-{self.name.rpartition('_')[2][:4]}"
 
     @property
@@ -59,16 +61,36 @@ class Node:
 
     @property
     def input(self) -> Plan:
-        """The linear plan whose change is derived: below the grouping for a state, else the plan itself."""
-        return self.plan.input if self.kind is NodeKind.STATE and isinstance(self.plan, Aggregate) else self.plan
+        """The linear plan whose change is derived: below the operator for a state, else the plan itself."""
+        return self.plan.input if isinstance(self.plan, Aggregate | Window | Sort) else self.plan
+
+    @property
+    def keys(self) -> tuple[int, ...]:
+        """The columns by which a state is looked up: of a grouping its keys, of a window its partition."""
+        return fresh.keys_of_output(self.plan)
+
+    @property
+    def reads_everything(self) -> bool:
+        """Whether each change makes it read its whole input: the operator has no keys to restrict it by."""
+        if self.strategy == "complete":
+            return True
+        evaluated_again = not isinstance(self.plan, Aggregate) or not is_merged(self.plan)
+        return isinstance(self.plan, Aggregate | Window | Sort) and evaluated_again and not self.keys
+
+
+_KEPT = {Aggregate: "counts", Window: "window", Sort: "first"}
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One plan to evaluate; its result is given to the next stage under ``result``, or is the node's delta."""
+    """One plan to evaluate; its result is given to the next stage under ``result``, or is the node's delta.
+
+    With ``when`` it is evaluated only if that earlier result has rows, and gives none otherwise.
+    """
 
     plan: Plan
     result: str | None = None
+    when: str | None = None
 
 
 @dataclass(frozen=True)
@@ -90,8 +112,12 @@ def refresh(node: Node, changed: frozenset[str], block: Block, *, bulk: bool = F
     if node.strategy == "complete":
         return _complete(node, block)
     delta = optimize(differentiate(node.input, changed, dict(node.shared)))
-    if not isinstance(node.plan, Aggregate):
+    if not isinstance(node.plan, Aggregate | Window | Sort):
         return Refresh((Stage(distribute(resolve(delta, block))),), "differential", "differentials")
+    if not isinstance(node.plan, Aggregate) or not is_merged(node.plan):
+        return _evaluated_again(node, delta, block)
+    if extrema.has_extrema(node.plan):
+        return _with_extrema(node, node.plan, delta, block)
     has_columns = bool(node.plan.keys) or any(call.argument is not None for call in node.plan.aggregates)
     stages = _sums(node.plan, delta, block) if has_columns and not bulk else _bulk_sums(node.plan, delta, block)
     partial = Given(_PARTIAL, node.schema)
@@ -102,16 +128,66 @@ def refresh(node: Node, changed: frozenset[str], block: Block, *, bulk: bool = F
 
 
 _INPUT, _PARTIAL, _BEFORE = "input", "partial", "before"
+_TOTAL, _TOUCHED, _FRESH = "total", "touched", "fresh"
 
 
 def _sums(grouping: Aggregate, delta: Plan, block: Block) -> tuple[Stage, ...]:
-    prepared = with_column_keys(replace(grouping, input=delta))
-    rows = Stage(distribute(resolve(optimize(prepared.input), block)), _INPUT)
+    rows, prepared = _rows(grouping, delta, block)
     return (rows, Stage(partial_sums(prepared, Given(_INPUT, prepared.input.schema)), _PARTIAL))
+
+
+def _rows(grouping: Aggregate, delta: Plan, block: Block) -> tuple[Stage, Aggregate]:
+    """The change of the grouping's keys and arguments, and the grouping over them."""
+    prepared = with_column_keys(replace(grouping, input=delta))
+    return Stage(distribute(resolve(optimize(prepared.input), block)), _INPUT), prepared
 
 
 def _bulk_sums(grouping: Aggregate, delta: Plan, block: Block) -> tuple[Stage, ...]:
     return (Stage(distribute(resolve(partial_sums(grouping, delta), block)), _PARTIAL),)
+
+
+def _with_extrema(node: Node, grouping: Aggregate, delta: Plan, block: Block) -> Refresh:
+    """A grouping with MIN or MAX: groups whose extremum may have gone are evaluated again."""
+    rows, prepared = _rows(grouping, delta, block)
+    changed = Given(_INPUT, prepared.input.schema)
+    sums = extrema.partial_sums(prepared, changed)
+    before = touched_before(grouping, Scan(node.name, node.schema, State.OLD), Given(_PARTIAL, sums.schema))
+    old, partial = Given(_BEFORE, node.schema), Given(_PARTIAL, sums.schema)
+    total = extrema.totals(prepared, old, partial, changed)
+    known = Given(_TOTAL, total.schema)
+    exposed = extrema.exposed_groups(prepared, known)
+    again = fresh.evaluated_again(grouping, Given(_TOUCHED, exposed.schema))
+    stages = (
+        rows,
+        Stage(sums, _PARTIAL),
+        Stage(resolve(before, block), _BEFORE),
+        Stage(total, _TOTAL),
+        Stage(exposed, _TOUCHED),
+        Stage(distribute(resolve(optimize(again), block)), _FRESH, when=_TOUCHED),
+        Stage(extrema.changed_state(prepared, known, Given(_FRESH, node.schema), old)),
+    )
+    return Refresh(stages, "differential", "kept counts and extrema, and differentials")
+
+
+def _evaluated_again(node: Node, delta: Plan, block: Block) -> Refresh:
+    """Groups or partitions that were touched are evaluated again, and compared with what is stored of them."""
+    operator, keys = fresh.with_keys(node.plan)
+    changed = operator.inputs()[0].with_inputs((delta,)) if isinstance(node.plan, Aggregate) else delta
+    rows = Given(_INPUT, changed.schema)
+    touched = fresh.touched_keys(rows, keys)
+    stored: Plan = Scan(node.name, node.schema, State.OLD)
+    before = Touched(stored, Given(_TOUCHED, touched.schema), node.keys) if keys else stored
+    again = fresh.evaluated_again(node.plan, Given(_TOUCHED, touched.schema))
+    stages = (
+        Stage(distribute(resolve(optimize(changed), block)), _INPUT),
+        Stage(touched, _TOUCHED, when=_INPUT),
+        Stage(resolve(before, block), _BEFORE, when=_TOUCHED),
+        Stage(distribute(resolve(optimize(again), block)), _FRESH, when=_TOUCHED),
+        Stage(fresh.replaced(Given(_BEFORE, node.schema), Given(_FRESH, node.schema)), when=_TOUCHED),
+    )
+    what = {Aggregate: "groups", Window: "partitions"}.get(type(node.plan), "rows")
+    reason = f"touched {what} evaluated again" if keys else "evaluated again, from all of its input"
+    return Refresh(stages, "differential", reason)
 
 
 def _complete(node: Node, block: Block) -> Refresh:

@@ -20,7 +20,7 @@ from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
 from tidemark.network.build import Network
-from tidemark.network.nodes import Node, NodeKind, Refresh, refresh
+from tidemark.network.nodes import Node, NodeKind, Refresh, Stage, refresh
 from tidemark.network.settle import settle
 
 BULK_ROWS = 50_000
@@ -97,7 +97,7 @@ def _advance(
     delta = None
     try:
         for stage in plan.stages:
-            delta = engine.evaluate(*settle(stage.plan, given, engine))
+            delta = _evaluated(stage, given, engine)
             if stage.result is not None:
                 given[stage.result] = delta
     except TidemarkError as error:
@@ -119,6 +119,12 @@ def _advance(
             round(spent, 3),
         )
     )
+
+
+def _evaluated(stage: Stage, given: Mapping[str, pa.Table], engine: Engine) -> pa.Table:
+    if stage.when is not None and not given[stage.when].num_rows:
+        return delta_tables.no_change(stage.plan.schema)
+    return engine.evaluate(*settle(stage.plan, given, engine))
 
 
 def _reason(plan: Refresh, touched: frozenset[str], network: Network) -> str:

@@ -8,15 +8,13 @@ about which transactions are refused. So an expression that can fail is not move
 from __future__ import annotations
 
 from tidemark.algebra.failing import node_can_fail as expressions_can_fail
-from tidemark.algebra.plans import Aggregate, AggregateFunction, Given, Plan, Scan, State, walk
-
-_COUNTS = (AggregateFunction.COUNT_ROWS, AggregateFunction.COUNT)
+from tidemark.algebra.plans import Aggregate, Given, Plan, Scan, State, Window, walk
 
 
 def node_can_fail(plan: Plan) -> bool:
     """Whether the node itself can raise, apart from its inputs. A sum can be out of range."""
-    sums = isinstance(plan, Aggregate) and any(call.function not in _COUNTS for call in plan.aggregates)
-    return sums or expressions_can_fail(plan)
+    calls = plan.aggregates if isinstance(plan, Aggregate) else plan.calls if isinstance(plan, Window) else ()
+    return any(call.can_fail for call in calls) or expressions_can_fail(plan)
 
 
 def plan_can_fail(plan: Plan) -> bool:

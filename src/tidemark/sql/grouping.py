@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from tidemark.algebra.expressions import Cast, Column, Expression
-from tidemark.algebra.plans import Aggregate, AggregateCall, AggregateFunction, Filter, Plan
-from tidemark.algebra.types import BIGINT, VARCHAR, Kind
+from tidemark.algebra.expressions import Column, Expression
+from tidemark.algebra.plans import AggregateCall, Filter, Plan
+from tidemark.algebra.types import Kind
+from tidemark.sql.aggregates import bind_aggregate, find_aggregate, is_aggregate
 from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
+from tidemark.sql.groupingsets import GroupingSets, sets_of
 from tidemark.sql.scope import Scope
 from tidemark.sql.selectlist import Item, output_name, star_of
 from tidemark.sql.text import Source, fold
+from tidemark.sql.windows import windowed
 
 
 def is_grouped(node: exp.Select) -> bool:
@@ -21,30 +24,33 @@ def is_grouped(node: exp.Select) -> bool:
 
 
 def _aggregates_in(entry: exp.Expr) -> bool:
-    return entry.find(exp.AggFunc) is not None
+    return find_aggregate(entry) is not None
 
 
 class GroupBinder:
-    """Collects the aggregates of one grouped query and binds expressions over keys and aggregates."""
+    """Collects the aggregates of one grouped query and binds expressions over keys and aggregates.
 
-    def __init__(self, scope: Scope, source: Source, keys: tuple[Expression, ...], names: tuple[str, ...]) -> None:
-        self.source, self.keys, self.names = source, keys, names
+    The grouping's columns are the keys, then the number of the grouping set if there are several, then the calls.
+    """
+
+    def __init__(self, scope: Scope, source: Source, sets: GroupingSets, names: tuple[str, ...]) -> None:
+        self.source, self.sets, self.keys, self.names = source, sets, sets.keys, names
         self.aggregates: list[AggregateCall] = []
         self._inner = ExpressionBinder(source, scope)
-        self.outer = ExpressionBinder(source, scope, self._hook)
+        self.outer = windowed(ExpressionBinder(source, scope, self._hook))
 
     def _hook(self, node: exp.Expr) -> Expression | None:
         """An aggregate or a grouping key as a column of the grouping; a bare column that is neither is refused."""
-        if isinstance(node, exp.AggFunc):
-            return self._aggregate(node)
-        if isinstance(node, exp.Filter | exp.WithinGroup | exp.Window):
-            raise self.source.error("unsupported", f"{node.key.upper()} of an aggregate is not supported yet", node)
+        if isinstance(node, exp.Grouping):
+            return self._grouping(node)
+        if is_aggregate(node):
+            return bind_aggregate(node, self._inner, self._call)
         if _aggregates_in(node) or isinstance(node, exp.Literal | exp.Null | exp.Boolean):
             return None
         bound = self._inner.bind(node)
         if bound in self.keys:
             position = self.keys.index(bound)
-            return Column(position, self.names[position], bound.type, bound.nullable)
+            return Column(position, self.names[position], bound.type, bound.nullable or self.sets.are_several)
         if isinstance(node, exp.Column):
             raise self.source.error(
                 "grouping",
@@ -54,58 +60,32 @@ class GroupBinder:
             )
         return None
 
-    def _aggregate(self, node: exp.AggFunc) -> Expression:
-        call = self._aggregate_call(node)
+    def _grouping(self, node: exp.Grouping) -> Expression:
+        """GROUPING(a, b): a bit for each argument that the row's grouping set leaves out, the last one lowest."""
+        refuse_other_parts(node, ("expressions",), self.source)
+        positions = []
+        for part in node.expressions:
+            bound = self._inner.bind(part)
+            if bound not in self.keys:
+                raise self.source.error("grouping", "GROUPING takes expressions of GROUP BY", part)
+            positions.append(self.keys.index(bound))
+        return self.sets.grouping(tuple(positions))
+
+    def _call(self, call: AggregateCall) -> Column:
+        """The column in which the grouping gives a call; equal calls are one."""
         if call not in self.aggregates:
             self.aggregates.append(call)
-        position = len(self.keys) + self.aggregates.index(call)
-        column = Column(position, call.function.value, call.type, call.nullable)
-        if call.argument is not None and call.argument.type.kind is Kind.BIGINT and call.type != BIGINT:
-            return Cast(column, BIGINT)
-        return column
-
-    def _aggregate_call(self, node: exp.AggFunc) -> AggregateCall:
-        refuse_other_parts(node, ("this", "expressions", "distinct"), self.source)
-        if isinstance(node, exp.Count):
-            if isinstance(node.this, exp.Star):
-                return AggregateCall(AggregateFunction.COUNT_ROWS)
-            return AggregateCall(AggregateFunction.COUNT, self._argument(node))
-        if isinstance(node, exp.Sum):
-            argument = self._argument(node)
-            if not argument.type.is_exact:
-                kind = "is approximate" if argument.type.is_numeric else "is not a number"
-                raise self.source.error(
-                    "unsupported" if argument.type.is_numeric else "type",
-                    f"SUM of {argument.type} is not supported: it {kind}",
-                    node,
-                    hint="cast the argument to a DECIMAL",
-                )
-            return AggregateCall(AggregateFunction.SUM, argument)
-        raise self.source.error(
-            "unsupported",
-            f"the aggregate {node.sql_name()} is not supported yet",
-            node,
-            hint="aggregates: COUNT, SUM",
-        )
-
-    def _argument(self, node: exp.AggFunc) -> Expression:
-        if isinstance(node.this, exp.Distinct) or node.args.get("distinct"):
-            raise self.source.error("unsupported", f"{node.sql_name()}(DISTINCT …) is not supported yet", node)
-        if node.this is None or node.expressions:
-            raise self.source.error("type", f"{node.sql_name()} takes one argument", node)
-        if _aggregates_in(node.this):
-            raise self.source.error("grouping", "aggregates cannot be nested", node.this)
-        bound = self._inner.bind(node.this)
-        return Cast(bound, VARCHAR) if bound.type.kind is Kind.NULL else bound
+        position = self.sets.width + self.aggregates.index(call)
+        return Column(position, call.function.value, call.type, call.nullable)
 
 
 def bind_grouped(
     node: exp.Select, plan: Plan, scope: Scope, source: Source
 ) -> tuple[Plan, list[Item], ExpressionBinder]:
     """The grouping, the select list over it, and a binder for ORDER BY."""
-    keys = _keys(node, scope, source)
-    names = tuple(f"key{i + 1}" if not isinstance(k, Column) else k.name for i, k in enumerate(keys))
-    groups = GroupBinder(scope, source, keys, names)
+    sets = _grouping_sets(node, scope, source)
+    names = tuple(f"key{i + 1}" if not isinstance(k, Column) else k.name for i, k in enumerate(sets.keys))
+    groups = GroupBinder(scope, source, sets, names)
     items = []
     for position, entry in enumerate(node.expressions):
         if star_of(entry) is not None:
@@ -120,21 +100,21 @@ def bind_grouped(
         for key in order.expressions:
             if _aggregates_in(key.this):
                 groups.outer.bind(key.this)
-    calls = tuple(groups.aggregates)
-    result: Plan = Aggregate(plan, names + tuple(call.function.value for call in calls), keys, calls)
+    result = sets.grouped(plan, names, tuple(groups.aggregates))
     return (result if condition is None else Filter(result, condition)), items, groups.outer
 
 
-def _keys(node: exp.Select, scope: Scope, source: Source) -> tuple[Expression, ...]:
+def _grouping_sets(node: exp.Select, scope: Scope, source: Source) -> GroupingSets:
     group = node.args.get("group")
     if group is None:
-        return ()
+        return GroupingSets((), ((),))
     refuse_other_parts(group, ("expressions",), source)
     keys: list[Expression] = []
     binder = ExpressionBinder(source, scope)
-    for entry in group.expressions:
+
+    def position(entry: exp.Expr) -> int:
         chosen = _chosen(entry, node, scope, source)
-        found = chosen.find(exp.AggFunc)
+        found = find_aggregate(chosen)
         if found is not None:
             raise source.error("grouping", "an aggregate cannot stand in GROUP BY", found)
         bound = binder.bind(chosen)
@@ -142,7 +122,10 @@ def _keys(node: exp.Select, scope: Scope, source: Source) -> tuple[Expression, .
             raise source.error("type", "NULL cannot be a grouping key", entry)
         if bound not in keys:
             keys.append(bound)
-    return tuple(keys)
+        return keys.index(bound)
+
+    sets = sets_of(group.expressions, position, source)
+    return GroupingSets(tuple(keys), sets)
 
 
 def _chosen(entry: exp.Expr, node: exp.Select, scope: Scope, source: Source) -> exp.Expr:

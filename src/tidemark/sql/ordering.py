@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from tidemark.algebra.expressions import Column, Expression
-from tidemark.algebra.plans import Distinct, Plan, Project, Sort, SortKey
+from tidemark.algebra.expressions import Call, Column, Expression, Literal, walk
+from tidemark.algebra.plans import Distinct, Filter, Plan, Project, Sort, SortKey, Window, WindowCall
+from tidemark.algebra.types import BIGINT, BOOLEAN
+from tidemark.algebra.windows import WindowFunction
 from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
 from tidemark.sql.text import Source, fold
+from tidemark.sql.windows import Over
 
 
 def bind_order(node: exp.Expr, plan: Plan, inner: ExpressionBinder | None, source: Source) -> Plan:
@@ -33,6 +36,59 @@ def bind_order(node: exp.Expr, plan: Plan, inner: ExpressionBinder | None, sourc
     return Sort(plan, tuple(keys), _count(limit, source), _count(offset, source) or 0, visible)
 
 
+def bind_distinct_on(
+    node: exp.Select, plan: Project, inner: ExpressionBinder, source: Source, *, outermost: bool
+) -> Plan:
+    """DISTINCT ON (a, b): of the rows with equal a and b the first in the order, which begins with them.
+
+    Those are the rows with number 1 of their partition; where the order leaves ties, all columns decide.
+    """
+    on = node.args["distinct"].args["on"]
+    distinct = tuple(_entry(part, plan, inner, source) for part in _listed(on))
+    order = node.args.get("order")
+    keys = []
+    for entry in order.expressions if order is not None else ():
+        refuse_other_parts(entry, ("this", "desc", "nulls_first"), source)
+        bound = _entry(entry.this, plan, inner, source)
+        keys.append(SortKey(bound, bool(entry.args.get("desc")), bool(entry.args.get("nulls_first"))))
+    first = {key.expression for key in keys[: len(set(distinct))]}
+    if keys and not first <= set(distinct):
+        raise source.error(
+            "ordering", "ORDER BY must begin with the expressions of DISTINCT ON", order, hint="as PostgreSQL asks for"
+        )
+    width = len(plan.schema)
+    wide = Project(
+        plan.input,
+        (*plan.names, *(f"hidden{i}" for i in range(len(distinct) + len(keys)))),
+        (*plan.expressions, *distinct, *(key.expression for key in keys)),
+    )
+    partition = wide.columns()[width : width + len(distinct)]
+    columns = wide.columns()[width + len(distinct) :]
+    sorting = tuple(SortKey(c, k.descending, k.nulls_first) for c, k in zip(columns, keys, strict=True))
+    numbered = Window(wide, ("number",), partition, sorting, (WindowCall(WindowFunction.ROW_NUMBER),))
+    number = numbered.column(len(wide.schema))
+    chosen = Filter(numbered, Call("eq", (number, Literal(1, BIGINT)), BOOLEAN, nullable=False))
+    limit, offset = _count(node.args.get("limit"), source), _count(node.args.get("offset"), source) or 0
+    if limit is None and not offset and not (outermost and sorting):
+        return Project(chosen, plan.names, chosen.columns()[:width])
+    return Sort(chosen, sorting, limit, offset, width)
+
+
+def _listed(node: exp.Expr) -> list[exp.Expr]:
+    return list(node.expressions) if isinstance(node, exp.Tuple) else [node]
+
+
+def _entry(node: exp.Expr, plan: Project, inner: ExpressionBinder, source: Source) -> Expression:
+    """A result column by position or name, or an expression below the select list."""
+    if isinstance(node, exp.Paren):
+        return _entry(node.this, plan, inner, source)
+    if isinstance(node, exp.Literal) and node.name.isdigit() and 1 <= int(node.name) <= len(plan.schema):
+        return plan.expressions[int(node.name) - 1]
+    if isinstance(node, exp.Column) and node.args.get("table") is None and fold(node.this) in plan.names:
+        return plan.expressions[plan.names.index(fold(node.this))]
+    return inner.bind(node)
+
+
 def _key(
     node: exp.Expr, plan: Plan, listed: Plan, inner: ExpressionBinder | None, hidden: list[Expression], source: Source
 ) -> Expression:
@@ -52,7 +108,7 @@ def _key(
     bound = inner.bind(node)
     if bound in listed.expressions:
         return plan.column(listed.expressions.index(bound))
-    if isinstance(plan, Distinct):
+    if isinstance(plan, Distinct) or any(isinstance(part, Over) for part in walk(bound)):
         raise _only_results(node, source)
     hidden.append(bound)
     return Column(len(plan.schema) + len(hidden) - 1, "hidden", bound.type, bound.nullable)

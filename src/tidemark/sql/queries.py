@@ -10,20 +10,33 @@ from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
 from tidemark.algebra.expressions import conjunction, conjuncts
 from tidemark.algebra.failing import can_fail
-from tidemark.algebra.plans import Distinct, Filter, Join, Plan, Project, Values
+from tidemark.algebra.plans import Distinct, Filter, Join, Plan, Project, Sort, Values
 from tidemark.algebra.types import RESERVED, Schema
+from tidemark.sql.aggregates import find_aggregate
 from tidemark.sql.catalog import Catalog
 from tidemark.sql.coerce import settle_null
 from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
 from tidemark.sql.grouping import bind_grouped, is_grouped
-from tidemark.sql.ordering import bind_order
+from tidemark.sql.ordering import bind_distinct_on, bind_order
 from tidemark.sql.scope import Scope, Visible
 from tidemark.sql.selectlist import Item, output_name, star_of
 from tidemark.sql.setoperations import bind_set_operation, bind_values
 from tidemark.sql.text import Source, fold, tokenize
+from tidemark.sql.windows import attached, refuse_windows, windowed
 
 _ORDER_PARTS = ("order", "limit", "offset")
-_SELECT_PARTS = ("expressions", "from_", "joins", "where", "group", "having", "distinct", "with_", *_ORDER_PARTS)
+_SELECT_PARTS = (
+    "expressions",
+    "from_",
+    "joins",
+    "where",
+    "group",
+    "having",
+    "distinct",
+    "with_",
+    "windows",
+    *_ORDER_PARTS,
+)
 _SET_OPERATION_PARTS = ("this", "expression", "distinct", "with_", *_ORDER_PARTS)
 _JOIN_KINDS = frozenset({"", "INNER", "CROSS"})
 
@@ -41,16 +54,7 @@ class QueryBinder:
         return self._query(node, {}, outermost=True)
 
     def bind_view(self, node: exp.Expr) -> Plan:
-        """A query as the definition of a view: a bag of rows, in no order."""
-        for clause in _ORDER_PARTS:
-            found = node.args.get(clause)
-            if found is not None:
-                raise self.source.error(
-                    "unsupported",
-                    f"{clause.upper()} in a view is not supported yet",
-                    found,
-                    hint="a view is a bag of rows: order and limit the query that reads it",
-                )
+        """A query as the definition of a view: a bag of rows. ORDER BY decides which rows LIMIT takes, no more."""
         return self._query(node, {}, outermost=False)
 
     def _query(self, node: exp.Expr, ctes: Mapping[str, Plan], *, outermost: bool) -> Plan:
@@ -94,10 +98,11 @@ class QueryBinder:
         return self._ordered(node, plan, None, outermost=outermost)
 
     def _ordered(self, node: exp.Expr, plan: Plan, inner: ExpressionBinder | None, *, outermost: bool) -> Plan:
-        if outermost:
-            return bind_order(node, plan, inner, self.source)
-        self._no_order(node)
-        return plan
+        ordered = bind_order(node, plan, inner, self.source)
+        if outermost or not isinstance(ordered, Sort):
+            return ordered
+        # Rows of a bag have no order; LIMIT and OFFSET choose among them.
+        return plan if ordered.limit is None and not ordered.offset else ordered
 
     # SELECT
 
@@ -106,7 +111,8 @@ class QueryBinder:
         if not node.expressions:
             raise self.source.error("syntax", "SELECT needs at least one column", node)
         plan, scope = self._from(node, ctes)
-        binder = ExpressionBinder(self.source, scope)
+        named = tuple(node.args.get("windows") or ())
+        binder = windowed(ExpressionBinder(self.source, scope), named)
         where = node.args.get("where")
         if where is not None:
             self._no_aggregates(where, "WHERE")
@@ -115,12 +121,12 @@ class QueryBinder:
             plan, items, hidden_binder = bind_grouped(node, plan, scope, self.source)
         else:
             items, hidden_binder = self._items(node, scope, binder), binder
-        result: Plan = Project(plan, tuple(i.name for i in items), tuple(settle_null(i.expression) for i in items))
+        plan, shown = attached(plan, tuple(settle_null(item.expression) for item in items))
+        listed = Project(plan, tuple(item.name for item in items), shown)
         distinct = node.args.get("distinct")
-        if distinct is not None:
-            if distinct.args.get("on") is not None:
-                raise self.source.error("unsupported", "DISTINCT ON is not supported yet", distinct)
-            result = Distinct(result)
+        if distinct is not None and distinct.args.get("on") is not None:
+            return bind_distinct_on(node, listed, hidden_binder, self.source, outermost=outermost)
+        result = listed if distinct is None else Distinct(listed)
         return self._ordered(node, result, hidden_binder, outermost=outermost)
 
     def _items(self, node: exp.Select, scope: Scope, binder: ExpressionBinder) -> list[Item]:
@@ -142,16 +148,11 @@ class QueryBinder:
             raise self.source.error("syntax", "* needs a FROM clause", entry)
         return [Item(v.name, None, v.column) for v in visible]
 
-    def _no_order(self, node: exp.Expr) -> None:
-        for clause in _ORDER_PARTS:
-            found = node.args.get(clause)
-            if found is not None:
-                raise self.source.error("unsupported", f"{clause.upper()} inside a query is not supported yet", found)
-
     def _no_aggregates(self, node: exp.Expr, where: str) -> None:
-        found = node.find(exp.AggFunc)
+        found = find_aggregate(node)
         if found is not None:
             raise self.source.error("grouping", f"an aggregate cannot stand in {where}", found, hint="use HAVING")
+        refuse_windows(node, where, self.source)
 
     # FROM
 

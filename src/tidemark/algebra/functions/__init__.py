@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from tidemark.algebra.functions.arithmetic import ARITHMETIC
+from tidemark.algebra.functions.averages import AVERAGES
 from tidemark.algebra.functions.casts import (
     assignment_cast_allowed,
     cast_fails,
@@ -30,7 +31,7 @@ from tidemark.algebra.functions.values import NAN, canonical, rank
 
 GROUPS: Final[Mapping[str, tuple[Function, ...]]] = MappingProxyType(
     {
-        "Arithmetic": ARITHMETIC + ROUNDING,
+        "Arithmetic": ARITHMETIC + ROUNDING + AVERAGES,
         "Comparison": COMPARISON,
         "Logic": LOGIC,
         "Text": STRINGS + PATTERNS,

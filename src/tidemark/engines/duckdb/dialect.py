@@ -11,6 +11,7 @@ from tidemark.algebra.expressions import Literal
 from tidemark.algebra.functions import Signature, duckdb_cast, duckdb_type
 from tidemark.algebra.plans import Given, Stored
 from tidemark.algebra.types import WEIGHT, Kind, Type
+from tidemark.engines.sqlaggregates import MORE_THAN_ONE
 from tidemark.engines.sqltext import Condition, Item, Source, function_call, join_in_order
 
 
@@ -100,3 +101,9 @@ class DuckDBDialect:
 
     def repeated(self, query: str, alias: str, weight: str) -> str:
         return f"({query}) AS {alias}, LATERAL (SELECT unnest(range(abs({alias}.{weight})))) AS {alias}_copy"
+
+    def string_agg(self, value: str, separator: str, order: str, *, distinct: bool) -> str:
+        return f"string_agg({'DISTINCT ' if distinct else ''}{value}, {separator} ORDER BY {order})"
+
+    def single(self, value: str, rows: str) -> str:
+        return f"CASE WHEN {rows} > 1 THEN error('{MORE_THAN_ONE}') ELSE MAX({value}) END"

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from decimal import Decimal, localcontext
-from functools import cmp_to_key
+from dataclasses import replace
 
 from tidemark.algebra.expressions import Value
-from tidemark.algebra.functions import rank
 from tidemark.algebra.plans import (
     Aggregate,
-    AggregateCall,
-    AggregateFunction,
     Difference,
     Distinct,
     Filter,
@@ -29,12 +25,14 @@ from tidemark.algebra.plans import (
     Touched,
     Union,
     Values,
+    Window,
 )
 from tidemark.algebra.scalar import Row, value_of
-from tidemark.algebra.types import Kind, Type
-from tidemark.errors import TidemarkError
+from tidemark.engines.reference.grouping import Bag as Bag
+from tidemark.engines.reference.grouping import aggregated
+from tidemark.engines.reference.ordering import first_rows, repeated
+from tidemark.engines.reference.windows import windowed
 
-Bag = dict[Row, int]
 Relations = Mapping[str, Mapping[Row, int]]
 
 
@@ -79,7 +77,13 @@ def evaluate(plan: Plan, stored: Relations, given: Relations) -> Bag:
             wanted = {row[: len(keys)] for row in of(touched)}
             return {row: w for row, w in of(source).items() if tuple(row[key] for key in keys) in wanted}
         case Aggregate(input=source):
-            return _aggregate(plan, of(source))
+            return aggregated(plan, of(source))
+        case Window(input=source):
+            return _sum((row, 1) for row in windowed(plan, repeated(of(source))))
+        case Sort(input=source):
+            # Inside a plan ties are broken by all columns, so that the bag is determined.
+            total = replace(plan, keys=plan.keys + tuple(SortKey(column) for column in source.columns()))
+            return _sum((row[: plan.visible], 1) for row in first_rows(total, repeated(of(source))))
     raise TypeError(f"no meaning for {type(plan).__name__}")
 
 
@@ -95,32 +99,8 @@ def _number(value: Value) -> int:
 def ordered(plan: Plan, stored: Relations, given: Relations) -> list[Row]:
     """The rows of a query as a person reads them."""
     if not isinstance(plan, Sort):
-        return _repeat(evaluate(plan, stored, given))
-    rows = _repeat(evaluate(plan.input, stored, given))
-    keys = plan.keys
-
-    def compare(left: Row, right: Row) -> int:
-        return _compare(left, right, keys)
-
-    rows.sort(key=cmp_to_key(compare))
-    end = None if plan.limit is None else plan.offset + plan.limit
-    return [row[: plan.visible] for row in rows[plan.offset : end]]
-
-
-def _repeat(bag: Bag) -> list[Row]:
-    return [row for row, weight in bag.items() for _ in range(weight)]
-
-
-def _compare(left: Row, right: Row, keys: tuple[SortKey, ...]) -> int:
-    for key in keys:
-        a, b = value_of(key.expression, left), value_of(key.expression, right)
-        if a == b:
-            continue
-        if a is None or b is None:
-            return -1 if (a is None) == key.nulls_first else 1
-        smaller = rank(a) < rank(b)
-        return -1 if smaller != key.descending else 1
-    return 0
+        return repeated(evaluate(plan, stored, given))
+    return [row[: plan.visible] for row in first_rows(plan, repeated(evaluate(plan.input, stored, given)))]
 
 
 def _sum(entries: Iterable[tuple[Row, int]]) -> Bag:
@@ -128,41 +108,3 @@ def _sum(entries: Iterable[tuple[Row, int]]) -> Bag:
     for row, weight in entries:
         result[row] = result.get(row, 0) + weight
     return {row: weight for row, weight in result.items() if weight}
-
-
-def _aggregate(plan: Aggregate, source: Bag) -> Bag:
-    groups: dict[Row, Bag] = {} if plan.keys else {(): {}}
-    for row, weight in source.items():
-        groups.setdefault(tuple(value_of(key, row) for key in plan.keys), {})[row] = weight
-    result: Bag = {}
-    for key, group in groups.items():
-        if plan.keys and not plan.signed and sum(group.values()) <= 0:
-            continue
-        result[key + tuple(_aggregate_value(call, group) for call in plan.aggregates)] = 1
-    return result
-
-
-def _aggregate_value(call: AggregateCall, group: Bag) -> Value:
-    if call.argument is None:
-        return sum(group.values())
-    values = [(value_of(call.argument, row), weight) for row, weight in group.items()]
-    present = [(value, weight) for value, weight in values if value is not None]
-    if call.function is AggregateFunction.COUNT:
-        return sum(weight for _, weight in present)
-    if not present:
-        return None
-    return exact_sum(present, call.type)
-
-
-def exact_sum(values: Iterable[tuple[Value, int]], type: Type) -> Value:
-    """The weighted sum, exact, refused when it does not fit its type."""
-    with localcontext() as context:
-        context.prec = 120
-        total = sum((Decimal(value) * weight for value, weight in values), Decimal(0))  # type: ignore[arg-type]
-        if type.kind is Kind.BIGINT:
-            if not -(2**63) <= total < 2**63:
-                raise TidemarkError("overflow", "SUM is out of range for BIGINT")
-            return int(total)
-        if abs(total) >= Decimal(10) ** (type.precision - type.scale):
-            raise TidemarkError("overflow", f"SUM is out of range for {type}")
-        return total.quantize(Decimal(1).scaleb(-type.scale))

@@ -23,6 +23,7 @@ from tidemark.algebra.functions import Signature, spark_cast, spark_type
 from tidemark.algebra.plans import Given, Plan, Stored
 from tidemark.algebra.types import WEIGHT, Kind, Schema, Type
 from tidemark.engines.spark.routing import Sizes, drives_joins, is_small
+from tidemark.engines.sqlaggregates import MORE_THAN_ONE
 from tidemark.engines.sqltext import (
     Compiler,
     Condition,
@@ -129,6 +130,12 @@ class SparkDialect:
     def repeated(self, query: str, alias: str, weight: str) -> str:
         copies = f"array_repeat(0, CAST(abs({alias}.{weight}) AS INT))"
         return f"({query}) AS {alias} LATERAL VIEW explode({copies}) {alias}_copies AS {alias}_copy"
+
+    def string_agg(self, value: str, separator: str, order: str, *, distinct: bool) -> str:
+        return f"listagg({'DISTINCT ' if distinct else ''}{value}, {separator}) WITHIN GROUP (ORDER BY {order})"
+
+    def single(self, value: str, rows: str) -> str:
+        return f"CASE WHEN {rows} > 1 THEN raise_error('{MORE_THAN_ONE}') ELSE MAX({value}) END"
 
 
 class SparkCompiler(Compiler):

@@ -1,0 +1,106 @@
+"""Groups and their aggregates, as the definitions say."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable
+from decimal import Decimal, localcontext
+
+from tidemark.algebra.aggregates import EXTREMA, AggregateCall, AggregateFunction, SortKey
+from tidemark.algebra.expressions import Value
+from tidemark.algebra.functions import rank
+from tidemark.algebra.plans import Aggregate
+from tidemark.algebra.scalar import Row, value_of
+from tidemark.algebra.types import Kind, Type
+from tidemark.engines.reference.ordering import in_order
+from tidemark.errors import TidemarkError
+
+Bag = dict[Row, int]
+
+
+def aggregated(plan: Aggregate, source: Bag) -> Bag:
+    groups: dict[Row, Bag] = {} if plan.keys else {(): {}}
+    for row, weight in source.items():
+        groups.setdefault(tuple(value_of(key, row) for key in plan.keys), {})[row] = weight
+    result: Bag = {}
+    for key, group in groups.items():
+        if plan.keys and not plan.signed and sum(group.values()) <= 0:
+            continue
+        result[key + tuple(aggregate_value(call, group) for call in plan.aggregates)] = 1
+    return result
+
+
+def aggregate_value(call: AggregateCall, group: Bag) -> Value:
+    """The value of one aggregate over the rows of a group."""
+    if call.argument is None:
+        return sum(group.values())
+    values = [(value_of(call.argument, row), weight) for row, weight in group.items()]
+    present = [(value, weight) for value, weight in values if value is not None]
+    if call.distinct:
+        present = [(value, 1) for value in {value: weight for value, weight in present if weight > 0}]
+    if call.function is AggregateFunction.COUNT:
+        return sum(weight for _, weight in present)
+    if call.is_exact_sum:
+        return exact_sum(present, call.type) if present else None
+    if call.function is AggregateFunction.SINGLE:
+        return _only(values)
+    if call.function is AggregateFunction.STRING_AGG:
+        return _joined(call, group)
+    return _of_values(call, [value for value, weight in present for _ in range(weight)])
+
+
+def exact_sum(values: Iterable[tuple[Value, int]], type: Type) -> Value:
+    """The weighted sum, exact, refused when it does not fit its type."""
+    with localcontext() as context:
+        context.prec = 120
+        total = sum((Decimal(value) * weight for value, weight in values), Decimal(0))  # type: ignore[arg-type]
+        if type.kind is Kind.BIGINT:
+            if not -(2**63) <= total < 2**63:
+                raise TidemarkError("overflow", "SUM is out of range for BIGINT")
+            return int(total)
+        if abs(total) >= Decimal(10) ** (type.precision - type.scale):
+            raise TidemarkError("overflow", f"SUM is out of range for {type}")
+        return total.quantize(Decimal(1).scaleb(-type.scale))
+
+
+def _of_values(call: AggregateCall, values: list[Value]) -> Value:
+    """An extremum or an approximate aggregate of the values, equal ones repeated."""
+    if not values:
+        return None
+    if call.function in EXTREMA:
+        return (min if call.function is AggregateFunction.MIN else max)(values, key=rank)
+    numbers = [float(value) for value in values]  # type: ignore[arg-type]
+    match call.function:
+        case AggregateFunction.SUM:
+            return math.fsum(numbers) if all(map(math.isfinite, numbers)) else sum(numbers)
+        case AggregateFunction.VAR_POP:
+            return statistics.pvariance(numbers)
+        case AggregateFunction.STDDEV_POP:
+            return statistics.pstdev(numbers)
+    if len(numbers) < 2:
+        return None
+    return statistics.variance(numbers) if call.function is AggregateFunction.VAR_SAMP else statistics.stdev(numbers)
+
+
+def _only(values: list[tuple[Value, int]]) -> Value:
+    rows = [(value, weight) for value, weight in values if weight > 0]
+    if sum(weight for _, weight in rows) > 1:
+        raise TidemarkError("cardinality", "a subquery that is used as a value gives more than one row")
+    return rows[0][0] if rows else None
+
+
+def _joined(call: AggregateCall, group: Bag) -> Value:
+    """Values joined in the order of the call's keys; equal places are filled by value."""
+    assert call.argument is not None
+    order = (*call.order, SortKey(call.argument))
+    rows = [row for row in sorted(group, key=in_order(order)) if group[row] > 0]
+    texts = [
+        str(value_of(call.argument, row))
+        for row in rows
+        for _ in range(group[row])
+        if value_of(call.argument, row) is not None
+    ]
+    if call.distinct:
+        texts = list(dict.fromkeys(texts))
+    return call.separator.join(texts) if texts else None

@@ -1,0 +1,68 @@
+"""The SQL of aggregates and window functions over rows that are there: no negative weights."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from tidemark.algebra.aggregates import AggregateCall, AggregateFunction
+from tidemark.algebra.expressions import Literal
+from tidemark.algebra.types import VARCHAR, Type
+from tidemark.algebra.windows import WindowCall
+
+MORE_THAN_ONE: Final = "cardinality: a subquery that is used as a value gives more than one row"
+
+
+class AggregateDialect(Protocol):
+    """What differs between the engines' aggregates."""
+
+    def type_name(self, type: Type) -> str: ...
+    def literal(self, literal: Literal) -> str: ...
+    def string_agg(self, value: str, separator: str, order: str, *, distinct: bool) -> str: ...
+    def single(self, value: str, rows: str) -> str: ...
+
+
+def is_additive(call: AggregateCall) -> bool:
+    """Whether the call can be computed from signed entries as they are."""
+    counts = (AggregateFunction.COUNT_ROWS, AggregateFunction.COUNT)
+    return not call.distinct and (call.function in counts or call.is_exact_sum)
+
+
+def counts_copies(call: AggregateCall) -> bool:
+    """Whether each copy of a row adds to the result, in a way that a weight cannot stand for."""
+    if call.distinct or call.function in (AggregateFunction.MIN, AggregateFunction.MAX, AggregateFunction.SINGLE):
+        return False
+    return call.function not in (AggregateFunction.COUNT_ROWS, AggregateFunction.COUNT)
+
+
+def unit_aggregate(call: AggregateCall, texts: tuple[str, ...], dialect: AggregateDialect, weight: str | None) -> str:
+    """The call over the texts of its expressions; ``weight`` counts the copies of a row, if rows stand for many."""
+    value, type_name = texts[0], dialect.type_name(call.type)
+    distinct = "DISTINCT " if call.distinct else ""
+    match call.function:
+        case AggregateFunction.COUNT:
+            return f"CAST(COUNT({distinct}{value}) AS BIGINT)"
+        case AggregateFunction.SUM:
+            return f"CAST(SUM({distinct}CAST({value} AS {type_name})) AS {type_name})"
+        case AggregateFunction.STRING_AGG:
+            keys = [
+                f"{text} {'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+                for key, text in zip(call.order, texts[1:], strict=True)
+            ]
+            if not call.distinct or not keys:
+                keys.append(f"{value} ASC NULLS LAST")
+            separator = dialect.literal(Literal(call.separator, VARCHAR))
+            return dialect.string_agg(value, separator, ", ".join(keys), distinct=call.distinct)
+        case AggregateFunction.SINGLE:
+            return dialect.single(value, "COUNT(*)" if weight is None else f"SUM({weight})")
+    return f"{call.function.value}({value})"
+
+
+def window_call(call: WindowCall, texts: tuple[str, ...], over: str, dialect: AggregateDialect) -> str:
+    """The call over a window that is written out in ``over``, cast to its type."""
+    type_name = dialect.type_name(call.type)
+    if not isinstance(call.function, AggregateFunction):
+        return f"CAST({call.function.value}({', '.join(texts)}) OVER ({over}) AS {type_name})"
+    if call.function is AggregateFunction.COUNT_ROWS:
+        return f"CAST(COUNT(*) OVER ({over}) AS BIGINT)"
+    inner = f"CAST({texts[0]} AS {type_name})" if call.function is AggregateFunction.SUM else texts[0]
+    return f"CAST({call.function.value}({inner}) OVER ({over}) AS {type_name})"

@@ -1,0 +1,242 @@
+"""Binding aggregates: each becomes one or more calls of the algebra, and an expression over their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from sqlglot import exp
+
+from tidemark.algebra.aggregates import AggregateCall, AggregateFunction, SortKey
+from tidemark.algebra.expressions import TRUE, Call, Case, Cast, Expression, Literal
+from tidemark.algebra.types import BIGINT, BOOLEAN, DOUBLE, VARCHAR, Kind
+from tidemark.sql.coerce import coerce
+from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
+
+Add = Callable[[AggregateCall], Expression]
+"""Takes a call into the grouping, or over a window, and gives its value."""
+
+_EXTREMA: Final[dict[type[exp.Expr], AggregateFunction]] = {
+    exp.Min: AggregateFunction.MIN,
+    exp.Max: AggregateFunction.MAX,
+    # Any value will do, so it is one that is easily kept.
+    exp.AnyValue: AggregateFunction.MIN,
+}
+_DEVIATIONS: Final[dict[type[exp.Expr], AggregateFunction]] = {
+    exp.Stddev: AggregateFunction.STDDEV_SAMP,
+    exp.StddevSamp: AggregateFunction.STDDEV_SAMP,
+    exp.StddevPop: AggregateFunction.STDDEV_POP,
+    exp.Variance: AggregateFunction.VAR_SAMP,
+    exp.VariancePop: AggregateFunction.VAR_POP,
+}
+_NAMES: Final = (
+    "COUNT, SUM, AVG, MIN, MAX, BOOL_AND, BOOL_OR, EVERY, STDDEV, STDDEV_POP, VARIANCE, VAR_POP, STRING_AGG, ANY_VALUE"
+)
+_EVERY: Final = "every"
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    """Whether the node itself is an aggregate, perhaps with a FILTER."""
+    if isinstance(node, exp.Filter):
+        return is_aggregate(node.this)
+    if isinstance(node, exp.Anonymous):
+        return node.name.lower() == _EVERY
+    return isinstance(node, exp.AggFunc | exp.WithinGroup) and not isinstance(node, WINDOW_ONLY)
+
+
+WINDOW_ONLY: Final = (
+    exp.RowNumber,
+    exp.Rank,
+    exp.DenseRank,
+    exp.PercentRank,
+    exp.CumeDist,
+    exp.Ntile,
+    exp.Lag,
+    exp.Lead,
+    exp.FirstValue,
+    exp.LastValue,
+    exp.NthValue,
+)
+
+
+def find_aggregate(node: exp.Expr) -> exp.Expr | None:
+    """The first aggregate of this query in an expression; those of subqueries and of OVER are not."""
+    if isinstance(node, exp.Query):
+        return None
+    if is_aggregate(node):
+        return node
+    inner = node.this if isinstance(node, exp.Window) else None
+    if isinstance(inner, exp.Filter):
+        inner = inner.this
+    parts = node.iter_expressions()
+    if inner is not None:
+        parts = iter([*inner.iter_expressions(), *(part for part in parts if part is not node.this)])
+    return next((found for part in parts if (found := find_aggregate(part)) is not None), None)
+
+
+def bind_aggregate(node: exp.Expr, inner: ExpressionBinder, add: Add) -> Expression:
+    """The value of an aggregate, in terms of the grouping's columns."""
+    condition = None
+    if isinstance(node, exp.Filter):
+        refuse_other_parts(node, ("this", "expression"), inner.source)
+        refuse_nested(node.expression, inner)
+        condition = inner.condition(node.expression.this, "FILTER")
+        node = node.this
+    return _Aggregate(node, inner, condition, add).bind()
+
+
+def refuse_nested(node: exp.Expr, inner: ExpressionBinder) -> None:
+    found = find_aggregate(node)
+    if found is not None:
+        raise inner.source.error("grouping", "aggregates cannot be nested", found)
+
+
+class _Aggregate:
+    def __init__(self, node: exp.Expr, inner: ExpressionBinder, condition: Expression | None, add: Add) -> None:
+        self.node, self.inner, self.condition, self.add = node, inner, condition, add
+        self.distinct = isinstance(node.this, exp.Distinct)
+
+    def bind(self) -> Expression:
+        node, kind = self.node, type(self.node)
+        if isinstance(node, exp.GroupConcat):
+            return self._string_agg(node)
+        if kind is exp.Count and isinstance(node.this, exp.Star):
+            self._only(("this", "big_int"))
+            return self._count_rows()
+        if kind in _EXTREMA:
+            argument = self._argument()
+            return self.add(AggregateCall(_EXTREMA[kind], argument))
+        if kind in _DEVIATIONS:
+            return self._deviation(_DEVIATIONS[kind])
+        match node:
+            case exp.Count():
+                return self.add(AggregateCall(AggregateFunction.COUNT, self._argument(), self.distinct))
+            case exp.Sum():
+                return self._sum(self._number())
+            case exp.Avg():
+                return self._average(self._number())
+            case exp.LogicalAnd() | exp.Anonymous():
+                return self._all(self._condition(), decisive=False)
+            case exp.LogicalOr():
+                return self._all(self._condition(), decisive=True)
+        name = node.this if isinstance(node, exp.WithinGroup) else node
+        shown = name.sql_name() if isinstance(name, exp.Func) else name.key.upper()
+        raise self.inner.source.error(
+            "unsupported", f"the aggregate {shown} is not supported", node, hint=f"aggregates: {_NAMES}"
+        )
+
+    def _count_rows(self) -> Expression:
+        if self.condition is None:
+            return self.add(AggregateCall(AggregateFunction.COUNT_ROWS))
+        return self.add(AggregateCall(AggregateFunction.COUNT, self._filtered(TRUE)))
+
+    def _sum(self, argument: Expression) -> Expression:
+        call = AggregateCall(AggregateFunction.SUM, argument, self.distinct)
+        total = self.add(call)
+        return Cast(total, BIGINT) if argument.type == BIGINT else total
+
+    def _average(self, argument: Expression) -> Expression:
+        total = self.add(AggregateCall(AggregateFunction.SUM, argument, self.distinct))
+        count = self.add(AggregateCall(AggregateFunction.COUNT, argument, self.distinct))
+        return Call("average", (total, count), DOUBLE, nullable=True)
+
+    def _all(self, argument: Expression, *, decisive: bool) -> Expression:
+        """BOOL_AND and BOOL_OR from counts: of all values, and of those that decide."""
+        test = argument if decisive else Call("not", (argument,), BOOLEAN, argument.nullable)
+        decided = Case(((test, TRUE),), Literal(None, BOOLEAN), BOOLEAN)
+        values = self.add(AggregateCall(AggregateFunction.COUNT, argument))
+        deciding = self.add(AggregateCall(AggregateFunction.COUNT, decided))
+        zero = Literal(0, BIGINT)
+        nothing = Call("eq", (values, zero), BOOLEAN, nullable=False)
+        found = Call("gt" if decisive else "eq", (deciding, zero), BOOLEAN, nullable=False)
+        return Case(((nothing, Literal(None, BOOLEAN)),), found, BOOLEAN)
+
+    def _deviation(self, function: AggregateFunction) -> Expression:
+        argument = self._number()
+        wide = argument if argument.type == DOUBLE else Cast(argument, DOUBLE)
+        return self.add(AggregateCall(function, wide, self.distinct))
+
+    def _string_agg(self, node: exp.GroupConcat) -> Expression:
+        self._only(("this", "separator"))
+        separator = node.args.get("separator")
+        if not (isinstance(separator, exp.Literal) and separator.is_string):
+            raise self.inner.source.error("unsupported", "STRING_AGG takes a literal separator", node)
+        value: exp.Expr = node.this
+        keys: list[exp.Expr] = []
+        if isinstance(value, exp.Order):
+            value, keys = value.this, value.expressions
+        if isinstance(value, exp.Distinct):
+            self.distinct = True
+            value = self._single(value.expressions)
+            if isinstance(value, exp.Order):
+                value, keys = value.this, value.expressions
+        bound = self._bound(value)
+        if bound.type != VARCHAR:
+            raise self.inner.source.error("type", f"STRING_AGG takes text, this is {bound.type}", value, hint="CAST it")
+        order = tuple(self._sort_key(key) for key in keys)
+        if self.distinct and any(key.expression != bound for key in order):
+            raise self.inner.source.error(
+                "ordering",
+                "STRING_AGG(DISTINCT x …) can be ordered by x only",
+                node,
+                hint="ORDER BY the same expression",
+            )
+        filtered = self._filtered(bound)
+        order = tuple(SortKey(filtered, k.descending, k.nulls_first) if k.expression == bound else k for k in order)
+        return self.add(
+            AggregateCall(AggregateFunction.STRING_AGG, filtered, self.distinct, order, str(separator.this))
+        )
+
+    def _sort_key(self, node: exp.Expr) -> SortKey:
+        if not isinstance(node, exp.Ordered):
+            raise self.inner.source.error("unsupported", "this ORDER BY is not supported", node)
+        refuse_other_parts(node, ("this", "desc", "nulls_first"), self.inner.source)
+        refuse_nested(node.this, self.inner)
+        bound = self.inner.bind(node.this)
+        return SortKey(bound, bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
+
+    def _number(self) -> Expression:
+        argument = self._argument()
+        if not argument.type.is_numeric:
+            name = self.node.sql_name() if isinstance(self.node, exp.Func) else "it"
+            raise self.inner.source.error("type", f"{name} needs a number, this is {argument.type}", self.node)
+        return argument
+
+    def _condition(self) -> Expression:
+        argument = self._argument()
+        if argument.type != BOOLEAN:
+            raise self.inner.source.error("type", f"a condition is needed here, this is {argument.type}", self.node)
+        return argument
+
+    def _argument(self) -> Expression:
+        """The one argument, as far as FILTER lets it through."""
+        node = self.node
+        if isinstance(node, exp.Anonymous):
+            return self._filtered(self._bound(self._single(node.expressions)))
+        self._only(("this", "expressions", "big_int"))
+        if node.this is None or node.expressions:
+            raise self._arguments_error()
+        value = self._single(node.this.expressions) if isinstance(node.this, exp.Distinct) else node.this
+        return self._filtered(self._bound(value))
+
+    def _bound(self, value: exp.Expr) -> Expression:
+        refuse_nested(value, self.inner)
+        bound = self.inner.bind(value)
+        return coerce(bound, VARCHAR) if bound.type.kind is Kind.NULL else bound
+
+    def _filtered(self, value: Expression) -> Expression:
+        if self.condition is None:
+            return value
+        return Case(((self.condition, value),), Literal(None, value.type), value.type)
+
+    def _single(self, values: list[exp.Expr]) -> exp.Expr:
+        if len(values) != 1:
+            raise self._arguments_error()
+        return values[0]
+
+    def _arguments_error(self) -> Exception:
+        name = self.node.sql_name() if isinstance(self.node, exp.Func) else "an aggregate"
+        return self.inner.source.error("type", f"{name} takes one argument", self.node)
+
+    def _only(self, parts: tuple[str, ...]) -> None:
+        refuse_other_parts(self.node, parts, self.inner.source)
