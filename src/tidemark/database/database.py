@@ -11,9 +11,8 @@ import pyarrow as pa
 
 from tidemark.algebra.plans import Given, Negate, Stored, union
 from tidemark.algebra.types import VERSION
-from tidemark.calculus.as_of import Block, resolve
+from tidemark.database.auditing import audit
 from tidemark.database.explain import explain
-from tidemark.database.reading import first_principle
 from tidemark.database.rows import Rows
 from tidemark.database.store import Store
 from tidemark.database.subscription import Subscription
@@ -205,16 +204,15 @@ class Database:
     def audit(self, view: str) -> pa.Table:
         """The rows whose stored weight differs from the definition evaluated on the base tables (first principle).
 
-        ``_weight`` is what is stored minus what should be. Empty when all is well.
+        ``_weight`` is what is stored minus what should be. Empty when all is well. Approximate columns (sums of DOUBLE)
+        are compared within a tolerance.
         """
         with self._store.lock:
             self._store.must_be_open()
             found = self._stored_relation(view)
             if not isinstance(found, View):
                 raise TidemarkError("not_a_view", f"{found.name!r} is a table: there is nothing to compare it with")
-            expected = resolve(first_principle(found.plan, self._store.catalog), Block())
-            plan = union((Stored(found.name, found.schema), Negate(expected)), found.schema)
-            return self._store.engine.evaluate(plan, {})
+            return audit(found, self._store.catalog, self._store.engine)
 
     def explain(self, view: str) -> str:
         """How a view is kept true: its plan, its partial differentials, and the strategy."""

@@ -60,8 +60,13 @@ def expand(table: pa.Table) -> pa.Table:
     rows = table.select(list(range(table.num_columns - 1)))
     if table.num_rows == 0 or pc.max(weights).as_py() == 1:
         return rows
-    repeated = [position for position, weight in enumerate(weights.to_pylist()) for _ in range(weight)]
-    return rows.take(pa.array(repeated, pa.int64()))
+    return rows.take(pa.array(expanded_positions(table), pa.int64()))
+
+
+def expanded_positions(table: pa.Table) -> list[int]:
+    """The position of each entry, as often as its weight's absolute value says."""
+    weights = pc.abs(table.column(table.num_columns - 1)).to_pylist()
+    return [position for position, weight in enumerate(weights) for _ in range(weight)]
 
 
 def size(table: pa.Table) -> int:

@@ -33,7 +33,10 @@ class Table:
 
 @dataclass(frozen=True)
 class View:
-    """A view: its plan reads tables and materialized views; plain views in it were expanded."""
+    """A view: its plan reads tables and materialized views; plain views in it were expanded.
+
+    ``approximate`` are the positions of columns that hold sums of floats, or what was computed from such.
+    """
 
     name: str
     plan: Plan
@@ -42,6 +45,7 @@ class View:
     materialized: bool = True
     options: Mapping[str, str] = field(default_factory=dict)
     depends_on: frozenset[str] = frozenset()
+    approximate: frozenset[int] = frozenset()
 
     @property
     def schema(self) -> Schema:

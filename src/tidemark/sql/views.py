@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from tidemark.algebra.approximate import approximate_columns, approximate_key
 from tidemark.algebra.plans import Plan
 from tidemark.sql.catalog import Catalog, View
 from tidemark.sql.queries import QueryBinder, check_output, rename
@@ -40,7 +41,23 @@ def bind_view(statement: CreateView, catalog: Catalog, source: Source) -> View:
         statement.materialized,
         statement.options,
         frozenset(binder.named),
+        _approximate(plan, statement, catalog, source),
     )
+
+
+def _approximate(plan: Plan, statement: CreateView, catalog: Catalog, source: Source) -> frozenset[int]:
+    """The approximate columns of a view, which must not serve as keys in it."""
+    known = {view.name: view.approximate for view in catalog.views}
+    found = approximate_key(plan, known)
+    if found is not None and statement.materialized:
+        what, name = found
+        raise source.error(
+            "approximate_key",
+            f"{name!r} is an approximate sum and cannot be a key of {what}: equal values need not come out equal",
+            statement.query,
+            hint="sum a DECIMAL instead: SUM(CAST(x AS DECIMAL(18, 4)))",
+        )
+    return approximate_columns(plan, known)
 
 
 def _named_in(statement: CreateView) -> exp.Expr | None:

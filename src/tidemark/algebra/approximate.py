@@ -1,0 +1,121 @@
+"""Which columns of a plan are approximate: sums of DOUBLE and what is computed from them.
+
+Engines add floats in no fixed order, so such a value may differ in its last digits from one evaluation to the next.
+It is kept as it was computed; an audit compares it within a tolerance; and it cannot be a key, because equal values
+need not come out equal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Set
+
+from tidemark.algebra.expressions import Call, Expression, columns_of, walk
+from tidemark.algebra.plans import (
+    Aggregate,
+    Difference,
+    Distinct,
+    Intersection,
+    Join,
+    Plan,
+    Project,
+    Scan,
+    Sort,
+    Touched,
+    Union,
+    Values,
+    Window,
+)
+from tidemark.algebra.plans import walk as walk_plan
+from tidemark.algebra.types import Kind
+
+RELATIVE, ABSOLUTE = 1e-9, 1e-9
+"""Two approximate values that differ by no more than this, relatively or absolutely, count as the same."""
+
+Known = Mapping[str, Set[int]]
+_EQUALITIES = ("eq", "is_not_distinct")
+
+
+def approximate_columns(plan: Plan, known: Known) -> frozenset[int]:
+    """The positions of the plan's approximate columns; ``known`` says which columns of relations are."""
+    match plan:
+        case Scan(relation=relation):
+            return frozenset(known.get(relation, ()))
+        case Values():
+            return frozenset()
+        case Project(input=source, expressions=expressions):
+            below = approximate_columns(source, known)
+            return frozenset(i for i, e in enumerate(expressions) if e.type.kind is Kind.DOUBLE and _reads(e, below))
+        case Join(left=left, right=right):
+            width = len(left.schema)
+            return approximate_columns(left, known) | {i + width for i in approximate_columns(right, known)}
+        case Union(parts=parts):
+            return frozenset(i for part in parts for i in approximate_columns(part, known))
+        case Aggregate(input=source, keys=keys, aggregates=calls):
+            below = approximate_columns(source, known)
+            own = {len(keys) + i for i, call in enumerate(calls) if call.is_approximate}
+            passed = {
+                len(keys) + i
+                for i, call in enumerate(calls)
+                if call.type.kind is Kind.DOUBLE and any(_reads(e, below) for e in call.expressions())
+            }
+            return frozenset(own | passed)
+        case Window(input=source, calls=window_calls):
+            below, width = approximate_columns(source, known), len(source.schema)
+            own = {width + i for i, call in enumerate(window_calls) if call.is_approximate}
+            passed = {
+                width + i
+                for i, call in enumerate(window_calls)
+                if call.type.kind is Kind.DOUBLE and any(_reads(e, below) for e in call.arguments)
+            }
+            return below | own | passed
+        case Sort(input=source):
+            return frozenset(i for i in approximate_columns(source, known) if i < len(plan.schema))
+        case Touched(input=source):
+            return approximate_columns(source, known)
+    inputs = plan.inputs()
+    return approximate_columns(inputs[0], known) if inputs else frozenset()
+
+
+def approximate_key(plan: Plan, known: Known) -> tuple[str, str] | None:
+    """Where an approximate column serves as a key, and its name; None if none does."""
+    for part in walk_plan(plan):
+        for what, source, positions in _keys(part):
+            found = sorted(positions & approximate_columns(source, known))
+            if found:
+                return what, source.schema[found[0]].name
+    return None
+
+
+def _keys(plan: Plan) -> list[tuple[str, Plan, frozenset[int]]]:
+    match plan:
+        case Distinct(input=source):
+            return [("DISTINCT", source, frozenset(range(len(source.schema))))]
+        case Aggregate(input=source, keys=keys, aggregates=calls):
+            distinct = [call.argument for call in calls if call.distinct and call.argument is not None]
+            return [("GROUP BY", source, _columns(keys)), ("DISTINCT", source, _columns(tuple(distinct)))]
+        case Window(input=source, partition=partition):
+            return [("PARTITION BY", source, _columns(partition))]
+        case Difference(left=left, right=right) | Intersection(left=left, right=right):
+            return [("a set operation", side, frozenset(range(len(side.schema)))) for side in (left, right)]
+        case Join(predicate=predicate):
+            equal = [e for e in walk(predicate) if isinstance(e, Call) and e.function in _EQUALITIES]
+            return [("a join", plan, _columns(tuple(equal)))]
+    return []
+
+
+def _columns(expressions: tuple[Expression, ...]) -> frozenset[int]:
+    return frozenset(i for expression in expressions for i in columns_of(expression))
+
+
+def _reads(expression: Expression, columns: Set[int]) -> bool:
+    return bool(columns_of(expression) & columns)
+
+
+def are_close(left: object, right: object) -> bool:
+    """Whether two approximate values count as the same."""
+    if not isinstance(left, float) or not isinstance(right, float):
+        return left == right
+    if math.isnan(left) or math.isnan(right):
+        return math.isnan(left) and math.isnan(right)
+    return math.isclose(left, right, rel_tol=RELATIVE, abs_tol=ABSOLUTE)

@@ -1,0 +1,50 @@
+"""AUDIT: what is stored against the definition, evaluated on the base tables (first principle)."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+import pyarrow as pa
+
+from tidemark.algebra.approximate import are_close
+from tidemark.algebra.plans import Negate, Stored, union
+from tidemark.calculus.as_of import Block, resolve
+from tidemark.database.reading import first_principle
+from tidemark.engines.base import Engine
+from tidemark.log import deltas
+from tidemark.sql.catalog import Catalog, View
+
+
+def audit(view: View, catalog: Catalog, engine: Engine) -> pa.Table:
+    """The rows whose stored weight differs from what it should be, with the difference."""
+    expected = resolve(first_principle(view.plan, catalog), Block())
+    found = engine.evaluate(union((Stored(view.name, view.schema), Negate(expected)), view.schema), {})
+    return _without_close(found, view.approximate) if view.approximate else found
+
+
+def _without_close(found: pa.Table, approximate: Set[int]) -> pa.Table:
+    """The differences without pairs that differ in approximate columns only, and there by less than the tolerance."""
+    exact = [i for i in range(found.num_columns - 1) if i not in approximate]
+    entries = [tuple(column[i].as_py() for column in found.columns) for i in range(found.num_rows)]
+    expected: dict[tuple[object, ...], list[tuple[int, int]]] = {}
+    for position, entry in enumerate(deltas.expanded_positions(found)):
+        if entries[entry][-1] < 0:
+            expected.setdefault(tuple(entries[entry][i] for i in exact), []).append((position, entry))
+    kept: list[tuple[int, int]] = []
+    for entry in deltas.expanded_positions(found):
+        if entries[entry][-1] < 0:
+            continue
+        candidates = expected.get(tuple(entries[entry][i] for i in exact), [])
+        match = next((c for c in candidates if _close(entries[entry], entries[c[1]], approximate)), None)
+        if match is None:
+            kept.append((entry, 1))
+        else:
+            candidates.remove(match)
+    kept += [(entry, -1) for waiting in expected.values() for _, entry in waiting]
+    rows = found.take(pa.array([entry for entry, _ in kept], pa.int64())).select(range(found.num_columns - 1))
+    weights = pa.array([weight for _, weight in kept], pa.int64())
+    return deltas.net(rows.append_column(found.schema.names[-1], weights))
+
+
+def _close(left: tuple[object, ...], right: tuple[object, ...], approximate: Set[int]) -> bool:
+    return all(are_close(left[i], right[i]) for i in approximate)
