@@ -5,6 +5,7 @@ from __future__ import annotations
 from tidemark.algebra.plans import Aggregate, Sort, Window
 from tidemark.algebra.printing import show_algebra, show_node, show_plan
 from tidemark.calculus.extrema import has_extrema
+from tidemark.calculus.first import is_kept_first
 from tidemark.calculus.group import is_merged
 from tidemark.calculus.partial import partial_differentials
 from tidemark.network import Network, Node, NodeKind
@@ -57,6 +58,8 @@ def _law(node: Node) -> list[str]:
     if not isinstance(node.plan, Aggregate | Window | Sort):
         return []
     name, stored = node.name, f"{node.name}_old"
+    if is_kept_first(node.plan):
+        return [f"  Δ{name} = first({stored} ⊎ ΔE) − {stored};  if one of the first rows goes, first(E_new) − {stored}"]
     if not isinstance(node.plan, Aggregate) or not is_merged(node.plan):
         if node.reads_everything:
             return [

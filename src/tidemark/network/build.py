@@ -31,6 +31,7 @@ from tidemark.algebra.plans import (
 )
 from tidemark.calculus.distinct import as_aggregate
 from tidemark.calculus.distinct_values import split_distinct
+from tidemark.calculus.first import kept_first
 from tidemark.calculus.group import state_of, visible
 from tidemark.network.nodes import Node, NodeKind
 
@@ -111,7 +112,9 @@ def _cut(
             return _cut(split, view, plans, kinds, users)
     inputs = tuple(_cut(child, view, plans, kinds, users) for child in plan.inputs())
     rebuilt = _merged(plan.with_inputs(inputs)) if inputs else plan
-    if isinstance(rebuilt, Window | Sort):
+    if isinstance(rebuilt, Sort):
+        return _cut_first(rebuilt, view, plans, kinds, users)
+    if isinstance(rebuilt, Window):
         stored = _kept(_canonical(rebuilt), view, plans, kinds, users)
         return Project(stored, rebuilt.schema.names, stored.columns())
     if not isinstance(rebuilt, Distinct | Aggregate):
@@ -125,13 +128,27 @@ def _cut(
     return shown
 
 
-def _canonical(plan: Window | Sort) -> Plan:
+def _cut_first(
+    plan: Sort, view: str, plans: dict[str, Plan], kinds: dict[str, NodeKind], users: dict[str, list[str]]
+) -> Plan:
+    """LIMIT: the rows up to its end are kept, and what OFFSET leaves of them is taken from there."""
+    kept = kept_first(plan)
+    stored: Plan = _canonical(plan).inputs()[0]
+    if kept is not None:
+        stored = _kept(_canonical(kept), view, plans, kinds, users)
+    if kept is None or plan.offset:
+        stored = _kept(_canonical(plan.with_inputs((stored,))), view, plans, kinds, users)
+    names = plan.schema.names
+    return Project(stored, names, stored.columns()[: len(names)])
+
+
+def _canonical(plan: Plan) -> Plan:
     """The same rows under names of their own, since the user's may stand twice."""
-    source = plan.input
+    (source,) = plan.inputs()
     named = Project(source, tuple(f"c{i}" for i in range(len(source.schema))), source.columns())
-    if isinstance(plan, Sort):
-        return plan.with_inputs((named,))
-    return replace(plan, input=named, names=tuple(f"w{i}" for i in range(len(plan.calls))))
+    if isinstance(plan, Window):
+        return replace(plan, input=named, names=tuple(f"w{i}" for i in range(len(plan.calls))))
+    return plan.with_inputs((named,))
 
 
 def _kept(

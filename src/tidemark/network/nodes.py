@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 from tidemark.algebra.plans import Aggregate, Given, Negate, Plan, Scan, Sort, State, Touched, Window, transform, union
 from tidemark.algebra.types import Schema
-from tidemark.calculus import extrema, fresh
+from tidemark.calculus import extrema, first, fresh
 from tidemark.calculus.as_of import Block, resolve
 from tidemark.calculus.chain import differentiate
+from tidemark.calculus.first import is_kept_first
 from tidemark.calculus.group import is_merged, merged_delta, partial_sums, touched_before, with_column_keys
 from tidemark.calculus.states import new
 from tidemark.calculus.terms import distribute
@@ -75,7 +76,8 @@ class Node:
         if self.strategy == "complete":
             return True
         evaluated_again = not isinstance(self.plan, Aggregate) or not is_merged(self.plan)
-        return isinstance(self.plan, Aggregate | Window | Sort) and evaluated_again and not self.keys
+        is_operator = isinstance(self.plan, Aggregate | Window | Sort) and not is_kept_first(self.plan)
+        return is_operator and evaluated_again and not self.keys
 
 
 _KEPT = {Aggregate: "counts", Window: "window", Sort: "first"}
@@ -85,12 +87,14 @@ _KEPT = {Aggregate: "counts", Window: "window", Sort: "first"}
 class Stage:
     """One plan to evaluate; its result is given to the next stage under ``result``, or is the node's delta.
 
-    With ``when`` it is evaluated only if that earlier result has rows, and gives none otherwise.
+    With ``when`` it is evaluated only if that earlier result has rows, with ``unless`` only if it has none; otherwise
+    it gives no rows.
     """
 
     plan: Plan
     result: str | None = None
     when: str | None = None
+    unless: str | None = None
 
 
 @dataclass(frozen=True)
@@ -114,6 +118,8 @@ def refresh(node: Node, changed: frozenset[str], block: Block, *, bulk: bool = F
     delta = optimize(differentiate(node.input, changed, dict(node.shared)))
     if not isinstance(node.plan, Aggregate | Window | Sort):
         return Refresh((Stage(distribute(resolve(delta, block))),), "differential", "differentials")
+    if isinstance(node.plan, Sort) and is_kept_first(node.plan):
+        return _first_rows(node, node.plan, delta, block)
     if not isinstance(node.plan, Aggregate) or not is_merged(node.plan):
         return _evaluated_again(node, delta, block)
     if extrema.has_extrema(node.plan):
@@ -188,6 +194,22 @@ def _evaluated_again(node: Node, delta: Plan, block: Block) -> Refresh:
     what = {Aggregate: "groups", Window: "partitions"}.get(type(node.plan), "rows")
     reason = f"touched {what} evaluated again" if keys else "evaluated again, from all of its input"
     return Refresh(stages, "differential", reason)
+
+
+def _first_rows(node: Node, plan: Sort, delta: Plan, block: Block) -> Refresh:
+    """The first rows of an order: the input is read again only if one of them went."""
+    changed, before = Given(_INPUT, delta.schema), Given(_BEFORE, node.schema)
+    lost = first.lost_rows(plan, before, changed)
+    kept, again = Given(_TOTAL, node.schema), Given(_FRESH, node.schema)
+    stages = (
+        Stage(distribute(resolve(delta, block)), _INPUT),
+        Stage(resolve(Scan(node.name, node.schema, State.OLD), block), _BEFORE),
+        Stage(lost, _TOUCHED),
+        Stage(first.merged_first(plan, before, changed), _TOTAL, unless=_TOUCHED),
+        Stage(distribute(resolve(optimize(new(plan)), block)), _FRESH, when=_TOUCHED),
+        Stage(union((kept, again, Negate(before)), node.schema)),
+    )
+    return Refresh(stages, "differential", "kept first rows, read again only if one of them went")
 
 
 def _complete(node: Node, block: Block) -> Refresh:

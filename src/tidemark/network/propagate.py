@@ -94,10 +94,14 @@ def _advance(
     started = time.perf_counter()
     plan = cache.get(node, touched, wave.deltas)
     given = wave.given()
-    delta = None
+    delta, read = None, 0
     try:
         for stage in plan.stages:
-            delta = _evaluated(stage, given, engine)
+            if _is_idle(stage, given):
+                delta = delta_tables.no_change(stage.plan.schema)
+            else:
+                delta = engine.evaluate(*settle(stage.plan, given, engine))
+                read += _rows_read(stage.plan, engine)
             if stage.result is not None:
                 given[stage.result] = delta
     except TidemarkError as error:
@@ -106,7 +110,6 @@ def _advance(
     if delta.num_rows:
         wave.deltas[node.name] = delta
     rows_in = sum(delta_tables.size(wave.deltas[name]) for name in touched)
-    read = sum(_rows_read(stage.plan, engine) for stage in plan.stages)
     spent = (time.perf_counter() - started) * 1000
     wave.steps.append(
         Step(
@@ -121,10 +124,11 @@ def _advance(
     )
 
 
-def _evaluated(stage: Stage, given: Mapping[str, pa.Table], engine: Engine) -> pa.Table:
+def _is_idle(stage: Stage, given: Mapping[str, pa.Table]) -> bool:
+    """Whether what the stage waits for did not come, or came and makes it needless."""
     if stage.when is not None and not given[stage.when].num_rows:
-        return delta_tables.no_change(stage.plan.schema)
-    return engine.evaluate(*settle(stage.plan, given, engine))
+        return True
+    return stage.unless is not None and given[stage.unless].num_rows > 0
 
 
 def _reason(plan: Refresh, touched: frozenset[str], network: Network) -> str:
