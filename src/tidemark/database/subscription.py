@@ -41,7 +41,7 @@ class Subscription:
         content: Callable[[], pa.Table],
     ) -> None:
         self._store, self._relation, self._changes = store, relation, changes
-        self._definition = store.catalog.relations[relation]
+        self._identity = store.catalog.relations[relation].identity
         self._waiting: deque[Change] = deque()
         self._is_closed = False
         with store.lock:
@@ -70,8 +70,11 @@ class Subscription:
         """Fetch what was committed since the tidemark."""
         if self._waiting or self._store.is_closed or self.tidemark >= self._store.version:
             return
-        if self._store.catalog.relations.get(self._relation) is not self._definition:
-            raise TidemarkError("unknown_relation", f"{self._relation!r} was dropped while subscribed")
+        current = self._store.catalog.relations.get(self._relation)
+        if current is None or current.identity is not self._identity:
+            raise TidemarkError(
+                "unknown_relation", f"{self._relation!r} was dropped, or got other columns, while subscribed"
+            )
         found = self._changes(self._relation, self.tidemark)
         self.tidemark = self._store.version
         if not found.num_rows:

@@ -14,6 +14,9 @@ from tidemark.calculus.states import new
 from tidemark.calculus.terms import distribute
 from tidemark.passes import optimize
 
+REPLACED = "replaced"
+"""The strategy, for one transaction, of a view whose definition is another one than what is stored was derived by."""
+
 
 class NodeKind(enum.Enum):
     """A *view* is stored and seen by users; a *state* keeps the counts of a grouping; a *shared* subplan is not
@@ -87,7 +90,7 @@ def refresh(node: Node, changed: frozenset[str], block: Block, *, bulk: bool = F
     touched groups, and the merge of both. Only the first and the third read anything stored. A ``bulk`` change is
     summed up by the engine as it is derived, so that its rows never leave the engine.
     """
-    if node.strategy == "complete":
+    if node.strategy in _COMPLETE:
         return _complete(node, block)
     delta = optimize(differentiate(node.input, changed, dict(node.shared)))
     if not isinstance(node.plan, Aggregate):
@@ -114,10 +117,13 @@ def _bulk_sums(grouping: Aggregate, delta: Plan, block: Block) -> tuple[Stage, .
     return (Stage(distribute(resolve(partial_sums(grouping, delta), block)), _PARTIAL),)
 
 
+_COMPLETE = {"complete": "declared with strategy = 'complete'", REPLACED: "its definition was replaced"}
+
+
 def _complete(node: Node, block: Block) -> Refresh:
     stored = Scan(node.name, node.schema, State.OLD)
     plan = union((new(node.plan), Negate(stored)), node.schema)
-    return Refresh((Stage(distribute(resolve(plan, block))),), "complete", "declared with strategy = 'complete'")
+    return Refresh((Stage(distribute(resolve(plan, block))),), "complete", _COMPLETE[node.strategy])
 
 
 def definition(node: Node, block: Block) -> Plan:
