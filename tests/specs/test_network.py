@@ -9,9 +9,11 @@ import pytest
 
 import tidemark as tm
 from tests.support import changes_at, check_invariant
-from tidemark.algebra.plans import Plan
+from tidemark.algebra.plans import Aggregate, Plan
 from tidemark.engines.reference import ReferenceEngine
+from tidemark.log.commit import Commit
 from tidemark.network import NodeKind
+from tidemark.network.maintenance import READS_ALL
 
 
 class CountingEngine(ReferenceEngine):
@@ -20,10 +22,15 @@ class CountingEngine(ReferenceEngine):
     def __init__(self) -> None:
         super().__init__()
         self.evaluated: list[tuple[Plan, frozenset[str]]] = []
+        self.commits: list[Commit] = []
 
     def evaluate(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
         self.evaluated.append((plan, frozenset(given)))
         return super().evaluate(plan, given)
+
+    def commit(self, commit: Commit) -> None:
+        self.commits.append(commit)
+        super().commit(commit)
 
 
 @pytest.fixture
@@ -145,3 +152,59 @@ def test_levels_grow_with_views_on_views(db: tm.Database) -> None:
     assert kinds(db) == [(NodeKind.VIEW, 1), (NodeKind.VIEW, 2), (NodeKind.VIEW, 3)]
     db.execute("INSERT INTO q VALUES (1, 1), (1, 2)")
     assert changes_at(db, "c") == {(1,): 4}
+
+
+def test_a_new_column_of_a_table_keeps_the_counts_of_groupings_over_it(db: tm.Database, engine: CountingEngine) -> None:
+    db.execute(f"CREATE MATERIALIZED VIEW v AS {GROUPED}; CREATE MATERIALIZED VIEW d AS SELECT DISTINCT * FROM q")
+    db.execute("INSERT INTO q VALUES (1, 1); INSERT INTO r VALUES (1, 5)")
+    before = list(db._store.network.nodes)
+    engine.evaluated.clear()
+    db.execute("ALTER TABLE q ADD COLUMN w INT DEFAULT 1; ALTER TABLE r ADD COLUMN v INT")
+    assert engine.evaluated == [], "nothing is read: the views mean what they meant"
+    assert not any(commit.created or commit.dropped for commit in engine.commits[-2:])
+    assert list(db._store.network.nodes) == before
+    db.execute("INSERT INTO q VALUES (1, 1, 9), (2, 1, 9)")
+    assert changes_at(db, "v") == {(1, 1): -1, (1, 2): 1, (2, 1): 1} and changes_at(db, "d") == {(2, 1): 1}
+
+
+def test_what_stands_on_a_replaced_view_follows_from_its_change(db: tm.Database, engine: CountingEngine) -> None:
+    db.execute(
+        "CREATE MATERIALIZED VIEW a AS SELECT x, y FROM q; CREATE MATERIALIZED VIEW b AS SELECT DISTINCT x FROM a"
+    )
+    db.execute("INSERT INTO q VALUES (1, 1), (2, 2), (3, 3)")
+    db.execute("CREATE OR REPLACE MATERIALIZED VIEW a AS SELECT x, y FROM q WHERE y <> 2")
+    assert changes_at(db, "a") == {(2, 2): -1} and changes_at(db, "b") == {(2,): -1}
+    trace = {step["node"]: (step["strategy"], step["reason"]) for step in db.trace(db.version).to_pylist()}
+    assert trace["a"] == ("complete", "its definition was replaced")
+    assert trace["b"][0] == "differential"
+    assert not engine.commits[-1].created and not engine.commits[-1].dropped
+
+
+def test_a_view_that_is_declared_incremental_is_refused_where_a_node_would_read_its_whole_input(
+    db: tm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db.execute(f"CREATE MATERIALIZED VIEW kept WITH (strategy = 'incremental') AS {GROUPED}")
+    monkeypatch.setitem(READS_ALL, Aggregate, lambda plan: "groupings are read as a whole in this test")
+    version = db.version
+    for sql in (
+        f"CREATE MATERIALIZED VIEW v WITH (strategy = 'incremental') AS {GROUPED}",
+        f"CREATE OR REPLACE MATERIALIZED VIEW kept WITH (strategy = 'incremental') AS {GROUPED}",
+    ):
+        with pytest.raises(tm.TidemarkError, match="read as a whole in this test") as caught:
+            db.execute(sql)
+        assert caught.value.code == "not_incremental"
+    assert db.version == version
+    db.execute("DROP MATERIALIZED VIEW kept")
+    db.execute(f"CREATE MATERIALIZED VIEW v AS {GROUPED}")
+    assert "complete: its input is read again as a whole, because groupings" in db.explain("v")
+
+
+def test_explain_says_of_each_node_how_it_is_kept(db: tm.Database) -> None:
+    db.execute(f"CREATE MATERIALIZED VIEW v AS {GROUPED}")
+    db.execute("CREATE MATERIALIZED VIEW w WITH (strategy = 'complete') AS SELECT x FROM q")
+    text = db.explain("v")
+    assert "differential, from kept counts: only the groups that a change touches are read" in text
+    assert "differential: only the differentials of influents that changed are run" in text
+    assert "key\n  x" in text
+    assert "complete: evaluated again as a whole, because it was declared" in db.explain("w")
+    assert "none: 'q' has none" in db.explain("w")
