@@ -15,29 +15,31 @@ from tidemark.sql.views import bind_view
 
 
 def changes(before: Catalog, after: Catalog, born: Mapping[str, int], version: int) -> list[str]:
-    """What to do to one catalog to have the other; ``born`` has the versions in which relations were created."""
-    known = before.relations
-    gone, come = list[str](), list[str]()
-    for name, relation in known.items():
-        new = after.get(name)
-        if new is not relation and not (isinstance(new, Table) and new.identity is relation.identity):
-            gone.append(json.dumps({"drop": name}))
+    """What to do to one catalog to have the other; ``born`` has the versions in which relations were created.
+
+    A view that stands on one that is written anew is written anew, too, so that it comes after it.
+    """
+    if before is after:
+        return []
+    come, anew = list[str](), set[str]()
     for name, relation in after.relations.items():
-        old = known.get(name)
-        if old is relation:
-            continue
+        old = before.get(name)
         goes_on = old is not None and old.identity is relation.identity
-        altered = len(old.alterations) if goes_on and isinstance(old, Table) else 0
         if isinstance(relation, View):
-            come.append(_created("view", relation, born[name] if goes_on else version, seen=dict(relation.seen)))
-        elif not goes_on:
+            means_the_same = goes_on and isinstance(old, View) and old.meaning is relation.meaning
+            if not means_the_same or relation.depends_on & anew:
+                anew.add(name)
+                come.append(_created("view", relation, born[name] if goes_on else version, seen=dict(relation.seen)))
+            continue
+        if not goes_on:
+            anew.add(name)
             come.append(_created("table", relation, version))
-        if isinstance(relation, Table):
-            come += [
-                json.dumps({"alter": name, "sql": sql, "dialect": dialect})
-                for sql, dialect in relation.alterations[altered:]
-            ]
-    return gone + come
+        known = len(old.alterations) if goes_on and isinstance(old, Table) else 0
+        come += [
+            json.dumps({"alter": name, "sql": sql, "dialect": dialect}) for sql, dialect in relation.alterations[known:]
+        ]
+    gone = [name for name in before.relations if name in anew or name not in after.relations]
+    return [json.dumps({"drop": name}) for name in gone] + come
 
 
 def _created(kind: str, relation: Relation, version: int, **more: object) -> str:

@@ -22,11 +22,16 @@ def narrowed(catalog: Catalog, seen: Mapping[str, int]) -> Catalog:
 def widened(plan: Plan, catalog: Catalog) -> Plan:
     """The plan with each scan as wide as its relation is now; above it a projection keeps what the scan gave."""
 
+    def whole(scan: Scan) -> Scan:
+        return replace(scan, columns_=catalog.relations[scan.relation].schema)
+
     def wider(part: Plan) -> Plan | None:
-        if not isinstance(part, Scan) or len(part.schema) == len(catalog.relations[part.relation].schema):
-            return None
-        whole = Scan(part.relation, catalog.relations[part.relation].schema, part.state)
-        return Project(whole, part.schema.names, whole.columns()[: len(part.schema)])
+        match part:
+            case Project(input=Scan() as scan) if part.expressions == scan.columns()[: len(part.schema)]:
+                return replace(part, input=whole(scan))
+            case Scan() if len(part.schema) < len(whole(part).schema):
+                return Project(whole(part), part.schema.names, part.columns())
+        return None
 
     return transform(plan, wider)
 
