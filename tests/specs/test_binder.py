@@ -369,7 +369,7 @@ def test_definitions_that_are_refused(sql: str, code: str) -> None:
         "SET a = 1",
         "CREATE INDEX i ON t (a)",
         "CALL x()",
-        "ALTER TABLE t ADD COLUMN z INT",
+        "ALTER INDEX i RENAME TO j",
         "TRUNCATE t",
         "LOAD x",
         "INSTALL x",

@@ -65,8 +65,8 @@ def test_keys_that_are_derived(query: str, expected: list[list[str]]) -> None:
 @pytest.mark.parametrize(
     ("query", "why"),
     [
-        ("SELECT * FROM heap", "'heap' has none"),
-        ("SELECT c.id FROM customer c JOIN heap h ON h.a = c.id", "'heap' has none"),
+        ("SELECT * FROM heap", "'heap' has no key"),
+        ("SELECT c.id FROM customer c JOIN heap h ON h.a = c.id", "'heap' has no key"),
         ("SELECT name, town FROM customer", "the select list leaves out what tells its rows apart, (id)"),
         ("SELECT id + 0 AS id FROM customer", "the select list leaves out what tells its rows apart, (id)"),
         ("SELECT id FROM customer UNION ALL SELECT id FROM orders", "rows of a UNION ALL may come from several"),

@@ -207,4 +207,4 @@ def test_explain_says_of_each_node_how_it_is_kept(db: tm.Database) -> None:
     assert "differential: only the differentials of influents that changed are run" in text
     assert "key\n  x" in text
     assert "complete: evaluated again as a whole, because it was declared" in db.explain("w")
-    assert "none: 'q' has none" in db.explain("w")
+    assert "none: 'q' has no key" in db.explain("w")

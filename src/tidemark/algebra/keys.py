@@ -213,7 +213,7 @@ def why_no_key(plan: Plan, relation_keys: RelationKeys) -> str:
             return why_no_key(source, relation_keys)
     match plan:
         case Scan(relation=relation) | Stored(relation=relation):
-            return f"{relation!r} has none"
+            return f"{relation!r} has no key"
         case Union():
             return "rows of a UNION ALL may come from several of its parts"
         case Project(input=source):

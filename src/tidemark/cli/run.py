@@ -202,7 +202,7 @@ def rows_by_view(database: Database) -> dict[str, int | None]:
 
 def _heading(piece: Piece) -> str:
     """The statement on one line; of a definition only what is defined."""
-    if not isinstance(piece.statement, _DEFINITIONS):
+    if not isinstance(piece.statement, st.CreateTable | st.CreateView):
         return piece.summary
     words = piece.summary.replace("(", " ( ").split()
     return " ".join(takewhile(lambda word: word.upper() not in ("(", "AS", "WITH"), words))

@@ -95,27 +95,32 @@ def paired(changes: pa.Table, schema: Schema, key: Key) -> Pairs:
         [("old", "list"), ("new", "list"), ("old", "count"), ("new", "count"), ("old", "max"), ("new", "max")]
     )
     single = pc.and_(pc.less_equal(groups["old_count"], 1), pc.less_equal(groups["new_count"], 1))
-    chosen = groups.filter(single)
-    places = list(zip(chosen["old_max"].to_pylist(), chosen["new_max"].to_pylist(), strict=True))
-    for group in groups.filter(pc.invert(single)).select(["old_list", "new_list"]).to_pylist():
-        places += [(place, None) for place in group["old_list"] if place is not None]
-        places += [(None, place) for place in group["new_list"] if place is not None]
-    at = versions.to_pylist()
-    places.sort(key=lambda pair: at[_one_of(pair)])
-    any_row = pa.array([_one_of(pair) for pair in places], pa.int64())
+    chosen, others = (
+        groups.filter(single),
+        groups.filter(pc.invert(single)).select(["old_list", "new_list"]).to_pylist(),
+    )
+    leaving = [place for group in others for place in group["old_list"] if place is not None]
+    coming = [place for group in others for place in group["new_list"] if place is not None]
+    places = pa.table(
+        {
+            "old": pa.chunked_array([*chosen["old_max"].chunks, _places(leaving + [None] * len(coming))], pa.int64()),
+            "new": pa.chunked_array([*chosen["new_max"].chunks, _places([None] * len(leaving) + coming)], pa.int64()),
+        }
+    )
+    at = versions.take(pc.coalesce(places["new"], places["old"]))
+    places = places.take(pc.sort_indices(at))
+    either = pc.coalesce(places["new"], places["old"]).combine_chunks()
     rows = _structs(changes, range(len(schema)))
     return Pairs(
-        versions.combine_chunks().take(any_row),
-        _structs(changes, key).take(any_row),
-        rows.take(pa.array([old for old, _ in places], pa.int64())),
-        rows.take(pa.array([new for _, new in places], pa.int64())),
+        versions.combine_chunks().take(either),
+        _structs(changes, key).take(either),
+        rows.take(places["old"].combine_chunks()),
+        rows.take(places["new"].combine_chunks()),
     )
 
 
-def _one_of(pair: tuple[int | None, int | None]) -> int:
-    place = pair[0] if pair[1] is None else pair[1]
-    assert place is not None
-    return place
+def _places(listed: list[int | None]) -> pa.Array:
+    return pa.array(listed, pa.int64())
 
 
 def _each(changes: pa.Table) -> pa.Table:

@@ -303,7 +303,7 @@ class Transaction:
             raise TidemarkError("wrong_kind", f"{statement.name!r} is a {kind.lower()}", hint=f"DROP {kind}")
         dependents = self.catalog.dependents(statement.name)
         if dependents and not statement.cascade:
-            names = ", ".join(view.name for view in dependents)
+            names = ", ".join(view.name for view in self.catalog.above(statement.name))
             raise TidemarkError(
                 "dependents",
                 f"{statement.name!r} is needed by {names}",

@@ -43,6 +43,11 @@ class Table:
     alterations: tuple[tuple[str, str], ...] = ()
     identity: Token = field(default_factory=Token, compare=False, repr=False)
 
+    @property
+    def definition(self) -> str:
+        """The statements that made the table what it is."""
+        return ";\n".join((self.text, *(text for text, _ in self.alterations)))
+
 
 @dataclass(frozen=True)
 class View:
@@ -63,6 +68,10 @@ class View:
     seen: Mapping[str, int] = field(default_factory=dict)
     identity: Token = field(default_factory=Token, compare=False, repr=False)
     meaning: Token = field(default_factory=Token, compare=False, repr=False)
+
+    @property
+    def definition(self) -> str:
+        return self.text
 
     @property
     def schema(self) -> Schema:
