@@ -66,6 +66,34 @@ def inventory(finished: Path, tmp_path: Path) -> str:
     return f"duckdb:{shutil.copy(finished, tmp_path / 'inventory.duckdb')}"
 
 
+class TestDefinitions:
+    """Definitions that change what is stored show what they changed."""
+
+    def test_altering_a_table_is_one_line_and_replacing_a_view_shows_what_changed(self) -> None:
+        result = run_script("""
+CREATE TABLE t (a INT, b INT);
+CREATE MATERIALIZED VIEW v AS SELECT a FROM t;
+CREATE MATERIALIZED VIEW w AS SELECT a, COUNT(*) AS n FROM v GROUP BY a;
+INSERT INTO t VALUES (1, 2), (3, 4);
+ALTER TABLE t ADD COLUMN c INT DEFAULT 5 CHECK (c > 0);
+-- Only what is large
+CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT a FROM t WHERE c > 2 AND b > 2;
+""")
+        assert shown(result).endswith("""
+v5  ALTER TABLE t ADD COLUMN c INT DEFAULT 5 CHECK (c > 0)
+
+v6  Only what is large  T
+    CREATE OR REPLACE MATERIALIZED VIEW v
+  v  −1  complete, T
+       a
+    −  1
+  w  −1  differential, T
+       a  n
+    −  1  1
+  1 inner node, T
+""")
+
+
 class TestTheInventory:
     """The example shows each case that it speaks of, row by row."""
 

@@ -11,6 +11,7 @@ import tidemark as tm
 from tests.support import changes_at, check_invariant
 from tidemark.algebra.plans import Plan
 from tidemark.engines.reference import ReferenceEngine
+from tidemark.log.commit import Commit
 from tidemark.network import NodeKind
 
 
@@ -20,10 +21,15 @@ class CountingEngine(ReferenceEngine):
     def __init__(self) -> None:
         super().__init__()
         self.evaluated: list[tuple[Plan, frozenset[str]]] = []
+        self.commits: list[Commit] = []
 
     def evaluate(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
         self.evaluated.append((plan, frozenset(given)))
         return super().evaluate(plan, given)
+
+    def commit(self, commit: Commit) -> None:
+        self.commits.append(commit)
+        super().commit(commit)
 
 
 @pytest.fixture
@@ -145,3 +151,103 @@ def test_levels_grow_with_views_on_views(db: tm.Database) -> None:
     assert kinds(db) == [(NodeKind.VIEW, 1), (NodeKind.VIEW, 2), (NodeKind.VIEW, 3)]
     db.execute("INSERT INTO q VALUES (1, 1), (1, 2)")
     assert changes_at(db, "c") == {(1,): 4}
+
+
+def test_a_new_column_of_a_table_keeps_the_counts_of_groupings_over_it(db: tm.Database, engine: CountingEngine) -> None:
+    db.execute(f"CREATE MATERIALIZED VIEW v AS {GROUPED}; CREATE MATERIALIZED VIEW d AS SELECT DISTINCT * FROM q")
+    db.execute("INSERT INTO q VALUES (1, 1); INSERT INTO r VALUES (1, 5)")
+    before = list(db._store.network.nodes)
+    engine.evaluated.clear()
+    db.execute("ALTER TABLE q ADD COLUMN w INT DEFAULT 1; ALTER TABLE r ADD COLUMN v INT")
+    assert engine.evaluated == [], "nothing is read: the views mean what they meant"
+    assert not any(commit.created or commit.dropped for commit in engine.commits[-2:])
+    assert list(db._store.network.nodes) == before
+    db.execute("INSERT INTO q VALUES (1, 1, 9), (2, 1, 9)")
+    assert changes_at(db, "v") == {(1, 1): -1, (1, 2): 1, (2, 1): 1} and changes_at(db, "d") == {(2, 1): 1}
+
+
+def test_what_stands_on_a_replaced_view_follows_from_its_change(db: tm.Database, engine: CountingEngine) -> None:
+    db.execute(
+        "CREATE MATERIALIZED VIEW a AS SELECT x, y FROM q; CREATE MATERIALIZED VIEW b AS SELECT DISTINCT x FROM a"
+    )
+    db.execute("INSERT INTO q VALUES (1, 1), (2, 2), (3, 3)")
+    db.execute("CREATE OR REPLACE MATERIALIZED VIEW a AS SELECT x, y FROM q WHERE y <> 2")
+    assert changes_at(db, "a") == {(2, 2): -1} and changes_at(db, "b") == {(2,): -1}
+    trace = {step["node"]: (step["strategy"], step["reason"]) for step in db.trace(db.version).to_pylist()}
+    assert trace["a"] == ("complete", "its definition was replaced")
+    assert trace["b"][0] == "differential"
+    assert not engine.commits[-1].created and not engine.commits[-1].dropped
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("SELECT x, RANK() OVER (ORDER BY y) AS x2 FROM q", "a window has no PARTITION BY"),
+        ("SELECT STRING_AGG(CAST(x AS VARCHAR), ',') AS x FROM q", "cannot be merged from a change"),
+        ("SELECT x, y FROM q ORDER BY x OFFSET 1", "OFFSET without LIMIT"),
+    ],
+)
+def test_a_view_that_is_declared_incremental_is_refused_where_a_node_would_read_its_whole_input(
+    db: tm.Database, query: str, reason: str
+) -> None:
+    db.execute("CREATE MATERIALIZED VIEW kept WITH (strategy = 'incremental') AS SELECT x, y AS x2 FROM q")
+    version = db.version
+    for sql in (
+        f"CREATE MATERIALIZED VIEW v WITH (strategy = 'incremental') AS {query}",
+        f"CREATE OR REPLACE MATERIALIZED VIEW kept WITH (strategy = 'incremental') AS {query}",
+    ):
+        with pytest.raises(tm.TidemarkError, match=reason) as caught:
+            db.execute(sql)
+        assert caught.value.code == "not_incremental"
+    assert db.version == version
+    db.execute(f"CREATE MATERIALIZED VIEW v AS {query}")
+    assert "its input is read again as a whole after each change" in db.explain("v")
+    db.execute("INSERT INTO q VALUES (1, 1), (2, 2)")
+    assert "all of its input" in str(db.trace(db.version).to_pylist())
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        GROUPED,
+        "SELECT x, MIN(y) AS low, COUNT(DISTINCT y) AS n FROM q GROUP BY x",
+        "SELECT MIN(y) AS low FROM q",
+        "SELECT x, RANK() OVER (PARTITION BY x ORDER BY y) AS r FROM q",
+        "SELECT x, y FROM q ORDER BY y LIMIT 2",
+    ],
+)
+def test_what_follows_from_kept_rows_may_be_declared_incremental(db: tm.Database, query: str) -> None:
+    db.execute(f"CREATE MATERIALIZED VIEW v WITH (strategy = 'incremental') AS {query}")
+    db.execute("INSERT INTO q VALUES (1, 1), (2, 2), (1, 3)")
+    assert {step["strategy"] for step in db.trace(db.version).to_pylist()} == {"differential"}
+
+
+def test_a_limit_reads_its_input_again_only_if_one_of_its_rows_goes(db: tm.Database) -> None:
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT x, y FROM q ORDER BY y LIMIT 2")
+    db.execute("INSERT INTO q VALUES (1, 1), (2, 2), (3, 3), (4, 4)")
+    db.execute("DELETE FROM q WHERE y = 4; INSERT INTO q VALUES (0, 0)")
+    assert next(step["rows_read"] for step in db.trace(db.version).to_pylist()) == 2
+    db.execute("DELETE FROM q WHERE y = 0")
+    assert next(step["rows_read"] for step in db.trace(db.version).to_pylist()) > 2
+    assert changes_at(db, "v") == {(0, 0): -1, (2, 2): 1}
+
+
+def test_an_extremum_is_looked_for_again_only_if_it_goes(db: tm.Database) -> None:
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT MAX(y) AS high FROM q")
+    db.execute("INSERT INTO q VALUES (1, 1), (2, 2), (3, 3), (4, 4)")
+    db.execute("DELETE FROM q WHERE y = 2")
+    assert next(step["rows_read"] for step in db.trace(db.version).to_pylist()) == 1
+    db.execute("DELETE FROM q WHERE y = 4")
+    assert next(step["rows_read"] for step in db.trace(db.version).to_pylist()) > 1
+    assert changes_at(db, "v") == {(4,): -1, (3,): 1}
+
+
+def test_explain_says_of_each_node_how_it_is_kept(db: tm.Database) -> None:
+    db.execute(f"CREATE MATERIALIZED VIEW v AS {GROUPED}")
+    db.execute("CREATE MATERIALIZED VIEW w WITH (strategy = 'complete') AS SELECT x FROM q")
+    text = db.explain("v")
+    assert "differential, from kept counts: only the groups that a change touches are read" in text
+    assert "differential: only the differentials of influents that changed are run" in text
+    assert "key\n  x" in text
+    assert "complete: evaluated again as a whole, because it was declared" in db.explain("w")
+    assert "none: 'q' has no key" in db.explain("w")

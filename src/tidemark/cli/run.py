@@ -18,7 +18,7 @@ from tidemark.database.inspection import TransactionState, transaction_state
 from tidemark.errors import TidemarkError
 from tidemark.sql import statements as st
 
-_DEFINITIONS = (st.CreateTable, st.CreateView, st.Drop)
+_DEFINITIONS = (st.CreateTable, st.CreateView, st.AlterTable, st.Drop)
 _CHANGES = (st.Insert, st.Update, st.Delete)
 
 
@@ -85,7 +85,7 @@ class ScriptRun:
                 self._block = _Block(piece)
             case st.Commit() | st.Rollback():
                 self._end(piece, before)
-            case st.Insert() | st.Update() | st.Delete() | st.CreateTable() | st.CreateView() | st.Drop():
+            case statement if isinstance(statement, (*_CHANGES, *_DEFINITIONS)):
                 if self._block is not None:
                     self._block.pieces.append(piece)
                 else:
@@ -120,7 +120,7 @@ class ScriptRun:
         version = self._database.version
         if version == before:
             self._note("nothing to commit", block)
-        elif any(isinstance(piece.statement, _CHANGES) for piece in block.pieces):
+        elif self._database.trace(version).num_rows or any(isinstance(p.statement, _CHANGES) for p in block.pieces):
             self._display.transaction(self._report(block, version))
         else:
             for piece in block.pieces:
@@ -202,7 +202,7 @@ def rows_by_view(database: Database) -> dict[str, int | None]:
 
 def _heading(piece: Piece) -> str:
     """The statement on one line; of a definition only what is defined."""
-    if not isinstance(piece.statement, _DEFINITIONS):
+    if not isinstance(piece.statement, st.CreateTable | st.CreateView):
         return piece.summary
     words = piece.summary.replace("(", " ( ").split()
     return " ".join(takewhile(lambda word: word.upper() not in ("(", "AS", "WITH"), words))

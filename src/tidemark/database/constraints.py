@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemark.algebra.expressions import Call, Expression
-from tidemark.algebra.plans import Filter, Given, Project, Stored, Touched
+from tidemark.algebra.plans import Filter, Given, Net, Plan, Project, Stored, Touched, union
 from tidemark.algebra.types import BOOLEAN, WEIGHT
 from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
+from tidemark.log.commit import Alteration
+from tidemark.network.settle import settle
 from tidemark.sql.catalog import Table
 
 
@@ -30,6 +32,37 @@ def check_constraints(
         _check_conditions(table, inserted, engine)
         if table.primary_key:
             _check_key(table, delta, stored, engine)
+
+
+def check_alterations(
+    altered: Iterable[Alteration],
+    before: Mapping[str, Table],
+    after: Mapping[str, Table],
+    deltas: Mapping[str, pa.Table],
+    engine: Engine,
+) -> None:
+    """Refuse the transaction if rows that were there before it violate a constraint of a column that it adds."""
+    for alteration in altered:
+        table = after[alteration.relation]
+        rows: Plan = Stored(table.name, table.schema)
+        given: Mapping[str, pa.Table] = {}
+        if table.name in deltas:
+            # Conditions may fail, so they must not see rows that the transaction removes.
+            given = {"delta": deltas[table.name]}
+            rows = Net(union((rows, Given("delta", table.schema)), table.schema))
+        added = zip(range(len(alteration.before), len(table.schema)), alteration.values, strict=True)
+        failed: list[Expression] = [
+            Call("is_null", (rows.column(position),), BOOLEAN, nullable=False)
+            for position, value in added
+            if value is None and not table.schema[position].nullable
+        ]
+        new_checks = table.checks[len(before[table.name].checks) :]
+        failed += [Call("is_false", (check.condition,), BOOLEAN, nullable=False) for check in new_checks]
+        for condition in failed:
+            found = engine.evaluate(*settle(Filter(rows, condition), given, engine))
+            if found.num_rows:
+                _check_not_null(table, found)
+                _check_conditions(table, found, engine)
 
 
 def _check_not_null(table: Table, inserted: pa.Table) -> None:

@@ -13,6 +13,8 @@ from tidemark.algebra.plans import Given, Negate, Stored, union
 from tidemark.algebra.types import VERSION
 from tidemark.database.auditing import audit
 from tidemark.database.explain import explain
+from tidemark.database.pairing import key_of
+from tidemark.database.pairing import paired as pairs_of
 from tidemark.database.rows import Rows
 from tidemark.database.store import Store
 from tidemark.database.subscription import Subscription
@@ -156,17 +158,23 @@ class Database:
         """The last committed version; a fresh database is at 0."""
         return self._store.version
 
-    def changes(self, relation: str, since: int = 0) -> pa.Table:
+    def changes(self, relation: str, since: int = 0, *, paired: bool = False) -> pa.Table:
         """What each version after ``since`` did to a table or materialized view, net per version.
 
         The columns of the relation, then ``_version`` and ``_weight``. A view's initial content stands at the
         version of its creation, so the sum of all changes is the content.
+
+        ``paired`` gives the other form, old and new rows in pairs by a key of the relation: ``_version``, ``_change``
+        (inserted, deleted or updated), and the structs ``key``, ``old`` and ``new``.
         """
         with self._store.lock:
             self._store.must_be_open()
             found = self._stored_relation(relation)
             if not isinstance(since, int) or since < 0:
                 raise TidemarkError("version", f"there is no version {since!r}", hint="since=0 gives all changes")
+            if paired:
+                key = key_of(found, self._store.catalog)
+                return pairs_of(self._changes(found.name, since), found.schema, key).table
             return self._changes(found.name, since)
 
     def _changes(self, name: str, since: int) -> pa.Table:
@@ -183,20 +191,26 @@ class Database:
         stamp = pa.array([born] * initial.num_rows, pa.int64())
         return pa.concat_tables([initial.add_column(len(relation.schema), VERSION, stamp).cast(logged.schema), logged])
 
-    def subscribe(self, relation: str, since: int | None = None) -> Subscription:
-        """The changes of a relation as they come; the present content first if ``since`` is None."""
+    def subscribe(self, relation: str, since: int | None = None, *, paired: bool = False) -> Subscription:
+        """The changes of a relation as they come; the present content first if ``since`` is None.
+
+        With ``paired``, rows that were updated come as pairs of old and new, and not as deleted and inserted ones.
+        """
         with self._store.lock:
             self._store.must_be_open()
             name = self._stored_relation(relation).name
             if since is not None and not (isinstance(since, int) and 0 <= since <= self._store.version):
                 raise TidemarkError("version", f"there is no version {since!r}", hint=f"the last one is {self.version}")
             schema = self._store.catalog.relations[name].schema
+            if paired:
+                key_of(self._store.catalog.relations[name], self._store.catalog)
             return Subscription(
                 self._store,
                 name,
                 since,
                 self._changes,
                 lambda: self._store.engine.fetch(Stored(name, schema), {}),
+                paired=paired,
             )
 
     # Answers about views
@@ -221,7 +235,7 @@ class Database:
             relation = self._relation(view)
             if not isinstance(relation, View):
                 raise TidemarkError("not_a_view", f"{relation.name!r} is a table: there is nothing to derive")
-            return explain(relation, self._store.network)
+            return explain(relation, self._store.network, self._store.catalog)
 
     def trace(self, version: int) -> pa.Table:
         """What was done for each affected node in the transaction that made the version."""

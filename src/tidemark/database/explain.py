@@ -8,24 +8,37 @@ from tidemark.calculus.extrema import has_extrema
 from tidemark.calculus.first import is_kept_first
 from tidemark.calculus.group import is_merged
 from tidemark.calculus.partial import partial_differentials
+from tidemark.database.pairing import key_of
+from tidemark.errors import TidemarkError
 from tidemark.network import Network, Node, NodeKind
-from tidemark.sql.catalog import View
+from tidemark.network.maintenance import maintenance_of
+from tidemark.sql.catalog import Catalog, View
 
 
-def explain(view: View, network: Network) -> str:
-    """The plan of a view, then each node that serves it with its partial differentials, then the strategy."""
+def explain(view: View, network: Network, catalog: Catalog) -> str:
+    """The plan of a view and its key, then each node that serves it, how it is kept and its partial differentials."""
     lines = [
         f"{'materialized view' if view.materialized else 'view'} {view.name} ({view.schema})",
         "",
         "plan",
     ]
     lines += _indented(show_plan(view.plan))
+    lines += ["", "key", f"  {_key(view, catalog)}"]
     if not view.materialized:
         return "\n".join([*lines, "", "strategy", "  expanded where it is used: nothing is stored"])
     for node in network.serving(view.name):
         lines += ["", *_node(node)]
     lines += ["", "strategy", *_indented(_strategy(view))]
     return _labelled("\n".join(lines), network)
+
+
+def _key(view: View, catalog: Catalog) -> str:
+    """What old and new rows can be paired by."""
+    try:
+        columns = [view.schema[position].name for position in key_of(view, catalog)]
+    except TidemarkError as error:
+        return f"none: {error.message.partition(': ')[2]}"
+    return ", ".join(columns) or "of no columns: there is one row at most"
 
 
 def _labelled(text: str, network: Network) -> str:
@@ -38,7 +51,7 @@ def _labelled(text: str, network: Network) -> str:
 def _node(node: Node) -> list[str]:
     kinds = {NodeKind.VIEW: "view", NodeKind.SHARED: "shared by several nodes"}
     kind = kinds.get(node.kind) or _KEPT.get(type(node.plan), "kept rows")
-    lines = [f"node {node.name} ({kind}, level {node.level})"]
+    lines = [f"node {node.name} ({kind}, level {node.level})", f"  {maintenance_of(node).how}"]
     if node.shared:
         lines.append(f"  uses the shared change of {', '.join(name for _, name in node.shared)}")
     if node.strategy == "complete":

@@ -95,7 +95,8 @@ def _catalog(database: Database) -> Catalog:
 
 def _described(found: Relation, catalog: Catalog, database: Database) -> Description:
     store = database._store
-    is_committed = store.catalog.get(found.name) is found
+    known = store.catalog.get(found.name)
+    is_committed = known is not None and known.identity is found.identity
     kind, key, strategy = "table", tuple[int, ...](), None
     if isinstance(found, Table):
         key = found.primary_key
@@ -110,7 +111,7 @@ def _described(found: Relation, catalog: Catalog, database: Database) -> Descrip
             ColumnDescription(field.name, str(field.type), field.nullable, position in key)
             for position, field in enumerate(found.schema.fields)
         ),
-        found.text,
+        found.definition,
         rows=store.engine.rows(found.name) if is_committed and kind != "view" else None,
         created=store.created[found.name] if is_committed else None,
         strategy=strategy,

@@ -31,8 +31,8 @@ class Progress:
 class ToldRefreshes(RefreshCache):
     """Refresh plans as ever; asking for a node's is the beginning of its step."""
 
-    def __init__(self, progress: Progress) -> None:
-        super().__init__()
+    def __init__(self, progress: Progress, unstored: frozenset[str] = frozenset()) -> None:
+        super().__init__(unstored=unstored)
         self._progress = progress
 
     def get(self, node: Node, changed: frozenset[str], deltas: Mapping[str, pa.Table]) -> Refresh:

@@ -13,17 +13,18 @@ import pyarrow as pa
 from tidemark.algebra.plans import Aggregate
 from tidemark.calculus.as_of import Block
 from tidemark.database import records
-from tidemark.database.constraints import check_constraints
+from tidemark.database.altering import as_altered
+from tidemark.database.constraints import check_alterations, check_constraints
 from tidemark.database.progress import Progress, ToldRefreshes
+from tidemark.database.transition import Transition, network_of
 from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError
 from tidemark.log.commit import Commit, Creation
-from tidemark.network import Network, NodeKind, Wave, build, propagate
-from tidemark.network.build import Definition
+from tidemark.network import NodeKind, Wave, propagate
 from tidemark.network.nodes import definition
 from tidemark.network.propagate import given_deltas
 from tidemark.network.settle import settle
-from tidemark.sql.catalog import Catalog, Table
+from tidemark.sql.catalog import Catalog
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,6 @@ class Work:
     catalog: Catalog
     pending: Mapping[str, pa.Table]
     statements: int
-
-
-def network_of(catalog: Catalog) -> Network:
-    return build(
-        Definition(view.name, view.plan, view.options.get("strategy", "auto")) for view in catalog.materialized_views
-    )
 
 
 class Store:
@@ -53,6 +48,7 @@ class Store:
         self.version = loaded.version
         self.catalog, self.created = records.restore(loaded.catalog)
         self.network = network_of(self.catalog)
+        self._transition = Transition(self.catalog, self.network, self.catalog)
         self.progress = Progress()
         self.refreshes = ToldRefreshes(self.progress)
         self.is_closed = False
@@ -72,30 +68,28 @@ class Store:
                     hint="open the database with the version that wrote it",
                 ) from error
 
+    def transition(self, catalog: Catalog) -> Transition:
+        """The way from what is committed to a transaction's catalog."""
+        if self._transition.after is not catalog or self._transition.before is not self.catalog:
+            self._transition = Transition(self.catalog, self.network, catalog)
+        return self._transition
+
     def stored_of(self, catalog: Catalog) -> frozenset[str]:
-        """The relations of a transaction's catalog that the engine holds, as they are."""
-        committed = self.catalog.relations
-        return frozenset(name for name, relation in catalog.relations.items() if committed.get(name) is relation)
+        """The relations of a transaction's catalog that the engine holds."""
+        return self.transition(catalog).going_on
+
+    def reading(self, catalog: Catalog) -> Engine:
+        """The engine, for reading relations as the transaction has altered them."""
+        return as_altered(self.engine, self.transition(catalog).altered)
 
     def propagate(self, catalog: Catalog, pending: Mapping[str, pa.Table]) -> Wave:
-        """Derive what pending changes do to the stored nodes that the catalog still needs."""
-        stored = self.stored_of(catalog)
-        changed = {name: delta for name, delta in pending.items() if name in stored}
-        network = self.network if catalog is self.catalog else self._kept(catalog, network_of(catalog))
-        wave = propagate(network, changed, self.engine, self.refreshes)
-        wave.deltas.update({name: delta for name, delta in pending.items() if name not in stored})
-        return wave
-
-    def _kept(self, catalog: Catalog, network: Network) -> Network:
-        """The part of the network that brings up to date what stays stored under the new catalog.
-
-        Those are not only the nodes of views that stay: a state stays too when a new view takes it over.
-        """
-        needed = set(self._kept_nodes(catalog, network))
-        for node in reversed(list(self.network.nodes.values())):
-            if node.name in needed:
-                needed |= node.influents
-        return Network({name: node for name, node in self.network.nodes.items() if name in needed})
+        """Derive what pending changes and other definitions do to the stored nodes that the catalog still needs."""
+        if catalog is self.catalog:
+            return propagate(self.network, pending, self.engine, self.refreshes)
+        transition = self.transition(catalog)
+        unstored = frozenset(table.name for table in transition.new_tables)
+        refreshes = ToldRefreshes(self.progress, unstored)
+        return propagate(transition.passing, pending, self.reading(catalog), refreshes)
 
     def commit(self, work: Work) -> None:
         """Check, propagate and commit. On any error the database is as it was."""
@@ -103,92 +97,64 @@ class Store:
             self.must_be_open()
             if not work.statements:
                 return
-            tables = {table.name: table for table in work.catalog.tables}
-            stored = self.stored_of(work.catalog)
-            self.progress.tell("checking constraints")
-            check_constraints(tables, work.pending, stored, self.engine)
+            transition = self.transition(work.catalog)
+            self._check(work, transition)
             wave = self.propagate(work.catalog, work.pending)
-            network = self.network if work.catalog is self.catalog else network_of(work.catalog)
             version = self.version + 1
-            commit = self._commit_of(work, wave, network, version)
+            commit = self._commit_of(work, wave, transition, version)
             self.progress.tell(_step_of(commit))
             try:
                 self.engine.commit(commit)
             except TidemarkError as error:
                 raise _naming_creations(error, commit) from error
-            self._install(work.catalog, network, version)
+            self._install(work.catalog, transition, version)
 
-    def _commit_of(self, work: Work, wave: Wave, network: Network, version: int) -> Commit:
-        created, given = self._creations(work, wave, network)
-        before, after = self.catalog.relations, work.catalog.relations
-        gone = [name for name, relation in before.items() if after.get(name) is not relation]
-        come = [relation for name, relation in after.items() if before.get(name) is not relation]
-        records_ = [records.dropped(name) for name in gone] + [records.created(r, version) for r in come]
+    def _check(self, work: Work, transition: Transition) -> None:
+        self.progress.tell("checking constraints")
+        before = {table.name: table for table in self.catalog.tables}
+        after = before if work.catalog is self.catalog else {table.name: table for table in work.catalog.tables}
+        engine = self.reading(work.catalog)
+        check_constraints(after, work.pending, transition.going_on, engine)
+        check_alterations(transition.altered.values(), before, after, work.pending, engine)
+
+    def _commit_of(self, work: Work, wave: Wave, transition: Transition, version: int) -> Commit:
+        created, given = self._creations(wave, transition)
+        shared = {name for name, node in transition.passing.nodes.items() if not node.is_stored}
         return Commit(
             version,
             self._clock(),
-            deltas={name: delta for name, delta in wave.deltas.items() if not self._is_shared(name)},
+            deltas={name: delta for name, delta in wave.deltas.items() if name not in shared},
             given=given,
             created=created,
-            dropped=tuple(self._dropped(work.catalog, network)),
-            catalog=tuple(records_),
+            dropped=() if work.catalog is self.catalog else transition.dropped,
+            altered=tuple(transition.altered.values()),
+            catalog=tuple(records.changes(self.catalog, work.catalog, self.created, version)),
             trace=json.dumps([asdict(step) for step in wave.steps]),
         )
 
-    def _is_shared(self, name: str) -> bool:
-        node = self.network.nodes.get(name)
-        return node is not None and not node.is_stored
-
-    def _creations(
-        self, work: Work, wave: Wave, network: Network
-    ) -> tuple[tuple[Creation, ...], Mapping[str, pa.Table]]:
+    def _creations(self, wave: Wave, transition: Transition) -> tuple[tuple[Creation, ...], Mapping[str, pa.Table]]:
         """New tables, then new nodes from the lowest level up, each filled from what is below it; and what is given."""
         given: Mapping[str, pa.Table] = given_deltas(wave.deltas)
-        if work.catalog is self.catalog:
+        if transition.after is self.catalog:
             return (), given
-        stored, kept = self.stored_of(work.catalog), self._kept_nodes(work.catalog, network)
-        tables = [r for r in work.catalog.relations.values() if isinstance(r, Table) and r.name not in stored]
+        tables, new_nodes = transition.new_tables, transition.new_nodes
         created = [Creation(table.name, table.schema, key=table.primary_key) for table in tables]
         block = Block(changed=frozenset(wave.deltas), unstored=frozenset(table.name for table in tables))
-        new_nodes = {node.name for node in network.nodes.values() if node.name not in kept}
-        for node in network.nodes.values():
-            if node.is_stored and node.name in new_nodes:
-                is_state = node.kind is NodeKind.STATE
-                plan, given = settle(definition(node, block), given, self.engine, unstored=new_nodes)
-                key = node.keys if isinstance(node.plan, Aggregate) and is_state else ()
-                created.append(Creation(node.name, node.schema, plan, logged=not is_state, internal=is_state, key=key))
+        engine, unstored = self.reading(transition.after), {node.name for node in new_nodes}
+        for node in new_nodes:
+            is_state = node.kind is NodeKind.STATE
+            plan, given = settle(definition(node, block), given, engine, unstored=unstored)
+            key = node.keys if isinstance(node.plan, Aggregate) and is_state else ()
+            created.append(Creation(node.name, node.schema, plan, logged=not is_state, internal=is_state, key=key))
         return tuple(created), given
 
-    def _kept_nodes(self, catalog: Catalog, network: Network) -> frozenset[str]:
-        """The nodes of the new network that are stored already and still mean the same.
-
-        A view is kept if its definition is; a state of the same name is kept unless something below it is not.
-        """
-        stored = self.stored_of(catalog)
-        changed = {name for name in (*self.catalog.relations, *catalog.relations) if name not in stored}
-        kept: set[str] = set()
-        for node in network.nodes.values():
-            is_known = node.name in self.network.nodes or not node.is_stored
-            if not is_known or node.name in changed or node.influents & changed:
-                changed.add(node.name)
-            elif node.is_stored:
-                kept.add(node.name)
-        return frozenset(kept)
-
-    def _dropped(self, catalog: Catalog, network: Network) -> list[str]:
-        if catalog is self.catalog:
-            return []
-        stored = self.stored_of(catalog)
-        dropped = [table.name for table in self.catalog.tables if table.name not in stored]
-        kept = self._kept_nodes(catalog, network)
-        return dropped + [name for name, node in self.network.nodes.items() if node.is_stored and name not in kept]
-
-    def _install(self, catalog: Catalog, network: Network, version: int) -> None:
+    def _install(self, catalog: Catalog, transition: Transition, version: int) -> None:
         if catalog is not self.catalog:
-            for name, relation in catalog.relations.items():
-                if self.catalog.relations.get(name) is not relation:
-                    self.created[name] = version
-            self.catalog, self.network, self.refreshes = catalog, network, ToldRefreshes(self.progress)
+            self.created = {
+                name: self.created[name] if name in transition.going_on else version for name in catalog.relations
+            }
+            self.catalog, self.network = catalog, transition.network
+            self.refreshes = ToldRefreshes(self.progress)
         self.version = version
         self.committed.notify_all()
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemark.algebra.types import VERSION
+from tidemark.database.pairing import key_of, paired
 from tidemark.database.store import Store
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
@@ -18,11 +19,16 @@ from tidemark.log import deltas as delta_tables
 
 @dataclass(frozen=True)
 class Change:
-    """What one version did to a relation. Equal rows repeat."""
+    """What one version did to a relation. Equal rows repeat.
+
+    ``updated`` is there if pairs were asked for: ``key``, ``old`` and ``new`` of the rows that are in neither of the
+    others.
+    """
 
     version: int
     inserted: pa.Table
     deleted: pa.Table
+    updated: pa.Table | None = None
 
 
 class Subscription:
@@ -39,16 +45,18 @@ class Subscription:
         since: int | None,
         changes: Callable[[str, int], pa.Table],
         content: Callable[[], pa.Table],
+        *,
+        paired: bool = False,
     ) -> None:
         self._store, self._relation, self._changes = store, relation, changes
-        self._definition = store.catalog.relations[relation]
+        self._is_paired = paired
+        self._identity = store.catalog.relations[relation].identity
         self._waiting: deque[Change] = deque()
         self._is_closed = False
         with store.lock:
             self.tidemark = store.version if since is None else since
             if since is None:
-                rows = content()
-                self._waiting.append(Change(self.tidemark, rows, rows.slice(0, 0)))
+                self._waiting.append(self._first(content()))
 
     def poll(self, timeout: float | None = 0) -> Change | None:
         """The next change, or None if there is none within ``timeout`` seconds (None waits for ever)."""
@@ -66,20 +74,38 @@ class Subscription:
                 self._store.committed.wait(remaining)
         return None
 
+    def _first(self, rows: pa.Table) -> Change:
+        if not self._is_paired:
+            return Change(self.tidemark, rows, rows.slice(0, 0))
+        return self._change(self.tidemark, delta_tables.weighted(rows))
+
+    def _change(self, version: int, part: pa.Table) -> Change:
+        """The entries of one version as a change."""
+        if self._is_paired:
+            relation = self._store.catalog.relations[self._relation]
+            stamp = pa.array([version] * part.num_rows, pa.int64())
+            stamped = part.add_column(part.num_columns - 1, VERSION, stamp)
+            pairs = paired(stamped, relation.schema, key_of(relation, self._store.catalog))
+            return Change(version, pairs.inserted, pairs.deleted, pairs.updated)
+        inserted, deleted = delta_tables.inserted(part), delta_tables.deleted(part)
+        return Change(version, delta_tables.expand(inserted), delta_tables.expand(deleted))
+
     def _read(self) -> None:
         """Fetch what was committed since the tidemark."""
         if self._waiting or self._store.is_closed or self.tidemark >= self._store.version:
             return
-        if self._store.catalog.relations.get(self._relation) is not self._definition:
-            raise TidemarkError("unknown_relation", f"{self._relation!r} was dropped while subscribed")
+        current = self._store.catalog.relations.get(self._relation)
+        if current is None or current.identity is not self._identity:
+            raise TidemarkError(
+                "unknown_relation", f"{self._relation!r} was dropped, or got other columns, while subscribed"
+            )
         found = self._changes(self._relation, self.tidemark)
         self.tidemark = self._store.version
         if not found.num_rows:
             return
         for version in pc.unique(found.column(VERSION)).sort().to_pylist():
             part = found.filter(pc.equal(found.column(VERSION), version)).drop_columns([VERSION])
-            inserted, deleted = delta_tables.inserted(part), delta_tables.deleted(part)
-            self._waiting.append(Change(version, delta_tables.expand(inserted), delta_tables.expand(deleted)))
+            self._waiting.append(self._change(version, part))
 
     def __iter__(self) -> Iterator[Change]:
         while True:

@@ -10,15 +10,17 @@ import pyarrow as pa
 
 from tidemark.algebra.expressions import Column
 from tidemark.algebra.plans import Given, Plan, Project, Scan, Touched, relations_of
+from tidemark.database.declared import must_be_as_declared
 from tidemark.database.reading import expanded, readable
 from tidemark.database.rows import Rows, as_table
 from tidemark.database.store import Store, Work
+from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError, too_complex
 from tidemark.log import deltas as delta_tables
 from tidemark.network import Wave
 from tidemark.network.settle import settle
 from tidemark.sql import statements as st
-from tidemark.sql.catalog import Catalog, Relation, Table, View
+from tidemark.sql.catalog import Catalog, Relation, Table, View, kind_of
 from tidemark.sql.changes import (
     DeleteRows,
     InsertQuery,
@@ -30,6 +32,7 @@ from tidemark.sql.changes import (
     table_for_change,
 )
 from tidemark.sql.queries import QueryBinder
+from tidemark.sql.redefine import bind_alter, with_altered, with_replaced
 from tidemark.sql.tables import bind_table
 from tidemark.sql.text import Source, fold
 from tidemark.sql.views import bind_view
@@ -131,6 +134,8 @@ class Transaction:
                 self._create_table(statement, source)
             case st.CreateView():
                 self._create_view(statement, source)
+            case st.AlterTable():
+                self._alter_table(statement, source)
             case st.Drop():
                 self._drop(statement, source)
             case st.Begin() | st.Commit() | st.Rollback():
@@ -141,10 +146,14 @@ class Transaction:
 
     def fetch(self, plan: Plan) -> pa.Table:
         """The rows of a bound query at this point of the transaction."""
-        return self._store.engine.fetch(*self._readable(plan))
+        return self._engine.fetch(*self._readable(plan))
 
     def _evaluate(self, plan: Plan) -> pa.Table:
-        return self._store.engine.evaluate(*self._readable(plan))
+        return self._engine.evaluate(*self._readable(plan))
+
+    @property
+    def _engine(self) -> Engine:
+        return self._store.reading(self.catalog)
 
     def _readable(self, plan: Plan) -> tuple[Plan, Mapping[str, pa.Table]]:
         """The plan over what is stored and pending. Views are brought up to date only if the plan reads one."""
@@ -152,7 +161,7 @@ class Transaction:
         plan = expanded(plan, self.catalog, stored)
         derived = any(isinstance(self.catalog.get(name), View) for name in relations_of(plan))
         resolved, given = readable(plan, stored, self._derived_deltas() if derived else self.pending)
-        return settle(resolved, given, self._store.engine)
+        return settle(resolved, given, self._engine)
 
     def _parsed(self, sql: str) -> list[tuple[st.Statement, Source]]:
         if not isinstance(sql, str):
@@ -180,7 +189,7 @@ class Transaction:
             case UpdateRows(table=table, plan=plan, assignments=assignments):
                 leaving = self._evaluate(plan)
                 coming = Project(Given("leaving", table.schema), table.schema.names, assignments)
-                new_rows = self._store.engine.evaluate(coming, {"leaving": leaving})
+                new_rows = self._engine.evaluate(coming, {"leaving": leaving})
                 self._apply(table.name, delta_tables.combine(delta_tables.negated(leaving), new_rows))
 
     def _insert(self, table: Table, rows: Rows) -> None:
@@ -206,7 +215,7 @@ class Transaction:
         given = Given("wanted", table.schema)
         wanted_keys = Project(given, tuple(table.schema.names), _first(keys, given.columns()))
         resolved, deltas = self._readable(Touched(Scan(table.name, table.schema), wanted_keys, keys))
-        return self._store.engine.evaluate(resolved, {**deltas, "wanted": wanted})
+        return self._engine.evaluate(resolved, {**deltas, "wanted": wanted})
 
     def _apply(self, table: str, delta: pa.Table) -> None:
         """Add a statement's delta to the transaction's net delta of the table (delta-union)."""
@@ -236,14 +245,47 @@ class Transaction:
         if statement.if_not_exists and self.catalog.get(statement.name) is not None:
             self.statements += 1
             return
-        self._define(bind_view(statement, self.catalog, source))
+        view = bind_view(statement, self.catalog, source)
+        if statement.or_replace and self.catalog.get(view.name) is not None:
+            self._replace(view, source)
+        else:
+            self._define(view)
+        must_be_as_declared(self.catalog)
+
+    def _replace(self, view: View, source: Source) -> None:
+        before = self.catalog.relations[view.name]
+        if not isinstance(before, View) or before.materialized != view.materialized:
+            raise TidemarkError(
+                "wrong_kind",
+                f"{view.name!r} is a {kind_of(before)}, which a {kind_of(view)} cannot replace",
+                hint=f"DROP {kind_of(before).upper()} {view.name} first",
+            )
+        self._redefine(with_replaced(self.catalog, view, source))
+
+    def _alter_table(self, statement: st.AlterTable, source: Source) -> None:
+        if statement.tree.args.get("exists") and self.catalog.get(statement.name) is None:
+            self.statements += 1
+            return
+        table = table_for_change(statement.name, self.catalog, source, statement.tree.this)
+        altered = bind_alter(statement, table, source)
+        if altered is table:
+            self.statements += 1
+            return
+        self._redefine(with_altered(self.catalog, altered))
+        if table.name in self.pending:
+            added = altered.defaults[len(table.schema) :]
+            self.pending[table.name] = delta_tables.extended(self.pending[table.name], altered.schema, added)
+
+    def _redefine(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self._wave = None
+        self.statements += 1
 
     def _define(self, relation: Relation) -> None:
         self.catalog.must_be_new(relation.name)
         if relation.name.startswith("_") or not relation.name:
             raise TidemarkError("reserved_name", "names that begin with _ are reserved, and a name cannot be empty")
-        self.catalog = self.catalog.with_relation(relation)
-        self.statements += 1
+        self._redefine(self.catalog.with_relation(relation))
 
     def _drop(self, statement: st.Drop, source: Source) -> None:
         relation = self.catalog.get(statement.name)
@@ -261,7 +303,7 @@ class Transaction:
             raise TidemarkError("wrong_kind", f"{statement.name!r} is a {kind.lower()}", hint=f"DROP {kind}")
         dependents = self.catalog.dependents(statement.name)
         if dependents and not statement.cascade:
-            names = ", ".join(view.name for view in dependents)
+            names = ", ".join(view.name for view in self.catalog.above(statement.name))
             raise TidemarkError(
                 "dependents",
                 f"{statement.name!r} is needed by {names}",
@@ -270,16 +312,14 @@ class Transaction:
         for view in dependents:
             if self.catalog.get(view.name) is not None:
                 self._drop(st.Drop("VIEW", view.name, if_exists=True, cascade=True), source)
-        self.catalog = self.catalog.without(statement.name)
+        self._redefine(self.catalog.without(statement.name))
         self.pending.pop(statement.name, None)
-        self._wave = None
-        self.statements += 1
 
     # State
 
     def _derived_deltas(self) -> dict[str, pa.Table]:
         """The deltas of tables and of views, derived at the first read of a view after a change."""
-        if not self.pending:
+        if not self.pending and self.catalog is self._store.catalog:
             return {}
         if self._wave is None:
             self._wave = self._store.propagate(self.catalog, self.pending)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from tidemark.algebra.plans import Plan
+from tidemark.algebra.expressions import Literal, Value
+from tidemark.algebra.plans import Plan, Project, Stored
 from tidemark.algebra.types import Schema
 
 
@@ -30,12 +31,31 @@ class Creation:
 
 
 @dataclass(frozen=True)
+class Alteration:
+    """A relation that gets more columns after those it has: stored rows and logged changes take ``values`` there."""
+
+    relation: str
+    before: Schema
+    schema: Schema
+    values: tuple[Value, ...]
+
+    @property
+    def rows(self) -> Plan:
+        """The rows that are stored, with the values of the new columns."""
+        source = Stored(self.relation, self.before)
+        types = self.schema.types[len(self.before) :]
+        added = (Literal(value, type) for value, type in zip(self.values, types, strict=True))
+        return Project(source, self.schema.names, (*source.columns(), *added))
+
+
+@dataclass(frozen=True)
 class Commit:
     """The effect of one transaction.
 
-    ``created`` relations are filled, in order, before ``deltas`` are applied: their plans read the other relations
-    as stored before this commit and the changes in ``given``. Deltas are net: no row twice, no weight zero.
-    ``catalog`` holds the catalog's own records (JSON), in order; ``trace`` what was done (JSON).
+    ``altered`` relations have their new columns before anything else is read or changed. ``created`` relations are
+    filled, in order, before ``deltas`` are applied: their plans read the other relations as stored before this commit
+    and the changes in ``given``. Deltas are net: no row twice, no weight zero. ``catalog`` holds the catalog's own
+    records (JSON), in order; ``trace`` what was done (JSON).
     """
 
     version: int
@@ -44,6 +64,7 @@ class Commit:
     given: Mapping[str, pa.Table] = field(default_factory=dict)
     created: tuple[Creation, ...] = ()
     dropped: tuple[str, ...] = ()
+    altered: tuple[Alteration, ...] = ()
     catalog: tuple[str, ...] = ()
     trace: str = "[]"
 

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemark.algebra.expressions import Value
 from tidemark.algebra.types import WEIGHT, Schema
 
 
 def no_change(schema: Schema) -> pa.Table:
     return schema.weighted.empty_table()
+
+
+def extended(table: pa.Table, schema: Schema, values: Sequence[Value], *, is_weighted: bool = True) -> pa.Table:
+    """Entries (or plain rows) with the last columns of the schema that they lack, each filled with its value.
+
+    ``values`` are those of the schema's last columns; as many of them are taken as columns are missing.
+    """
+    width = table.num_columns - (1 if is_weighted else 0)
+    for position in range(width, len(schema)):
+        field = schema[position]
+        filled = pa.repeat(pa.scalar(values[position - len(schema)], field.type.arrow), table.num_rows)
+        table = table.add_column(position, field.name, filled)
+    return table
 
 
 def net(table: pa.Table) -> pa.Table:

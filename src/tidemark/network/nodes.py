@@ -16,6 +16,9 @@ from tidemark.calculus.states import new
 from tidemark.calculus.terms import distribute
 from tidemark.passes import optimize
 
+REPLACED = "replaced"
+"""The strategy, for one transaction, of a view whose definition is another one than what is stored was derived by."""
+
 
 class NodeKind(enum.Enum):
     """A *view* is stored and seen by users; a *state* keeps what is needed to bring a view up to date: the counts of a
@@ -113,7 +116,7 @@ def refresh(node: Node, changed: frozenset[str], block: Block, *, bulk: bool = F
     touched groups, and the merge of both. Only the first and the third read anything stored. A ``bulk`` change is
     summed up by the engine as it is derived, so that its rows never leave the engine.
     """
-    if node.strategy == "complete":
+    if node.strategy in _COMPLETE:
         return _complete(node, block)
     delta = optimize(differentiate(node.input, changed, dict(node.shared)))
     if not isinstance(node.plan, Aggregate | Window | Sort):
@@ -212,10 +215,13 @@ def _first_rows(node: Node, plan: Sort, delta: Plan, block: Block) -> Refresh:
     return Refresh(stages, "differential", "kept first rows, read again only if one of them went")
 
 
+_COMPLETE = {"complete": "declared with strategy = 'complete'", REPLACED: "its definition was replaced"}
+
+
 def _complete(node: Node, block: Block) -> Refresh:
     stored = Scan(node.name, node.schema, State.OLD)
     plan = union((new(node.plan), Negate(stored)), node.schema)
-    return Refresh((Stage(distribute(resolve(plan, block))),), "complete", "declared with strategy = 'complete'")
+    return Refresh((Stage(distribute(resolve(plan, block))),), "complete", _COMPLETE[node.strategy])
 
 
 def definition(node: Node, block: Block) -> Plan:

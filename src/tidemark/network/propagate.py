@@ -20,7 +20,7 @@ from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
 from tidemark.network.build import Network
-from tidemark.network.nodes import Node, NodeKind, Refresh, Stage, refresh
+from tidemark.network.nodes import REPLACED, Node, NodeKind, Refresh, Stage, refresh
 from tidemark.network.settle import settle
 
 BULK_ROWS = 50_000
@@ -57,6 +57,7 @@ class RefreshCache:
     """Refresh plans by node and changed influents: a network's plans are derived once, not per transaction."""
 
     plans: dict[tuple[str, frozenset[str], bool], Refresh] = field(default_factory=dict)
+    unstored: frozenset[str] = frozenset()
 
     def get(self, node: Node, changed: frozenset[str], deltas: Mapping[str, pa.Table]) -> Refresh:
         # Which relations below changed decides how old and new states are read, so it is part of the key.
@@ -64,7 +65,7 @@ class RefreshCache:
         bulk = sum(deltas[name].num_rows for name in changed) > BULK_ROWS
         key = (node.name, below, bulk)
         if key not in self.plans:
-            self.plans[key] = refresh(node, changed, Block(changed=below), bulk=bulk)
+            self.plans[key] = refresh(node, changed, Block(changed=below, unstored=self.unstored), bulk=bulk)
         return self.plans[key]
 
 
@@ -73,16 +74,17 @@ def given_deltas(deltas: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
 
 
 def propagate(network: Network, changed: Mapping[str, pa.Table], engine: Engine, cache: RefreshCache) -> Wave:
-    """Derive the deltas of all affected nodes from the net deltas of tables."""
+    """Derive the deltas of all affected nodes from the net deltas of tables, and of all replaced views."""
     wave = Wave({name: delta for name, delta in changed.items() if delta.num_rows})
-    if not network.read & wave.deltas.keys():
+    replaced = {name for name, node in network.nodes.items() if node.strategy == REPLACED}
+    if not network.read & wave.deltas.keys() and not replaced:
         return wave
     waiting = {
         node.name: sum(node.name in n.influents for n in network.nodes.values()) for node in network.nodes.values()
     }
     for node in network.nodes.values():
         touched = node.influents & wave.deltas.keys()
-        if touched:
+        if touched or node.name in replaced:
             _advance(node, frozenset(touched), network, wave, engine, cache)
         _discard(network, node, wave, waiting)
     return wave

@@ -7,10 +7,14 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
-from tidemark.algebra.expressions import Expression
+from tidemark.algebra.expressions import Expression, Value
 from tidemark.algebra.plans import Plan, Scan
 from tidemark.algebra.types import Schema
 from tidemark.errors import TidemarkError
+
+
+class Token:
+    """Something that is only ever the same as itself."""
 
 
 @dataclass(frozen=True)
@@ -23,18 +27,35 @@ class Check:
 
 @dataclass(frozen=True)
 class Table:
+    """A table. ``defaults`` are what columns become that an INSERT does not name.
+
+    ``alterations`` are the ALTER statements since it was created, with their dialects. A table that was altered has
+    the ``identity`` that it had: what is stored of it goes on.
+    """
+
     name: str
     schema: Schema
     text: str
     dialect: str = "postgres"
     primary_key: tuple[int, ...] = ()
     checks: tuple[Check, ...] = ()
+    defaults: tuple[Value, ...] = ()
+    alterations: tuple[tuple[str, str], ...] = ()
+    identity: Token = field(default_factory=Token, compare=False, repr=False)
+
+    @property
+    def definition(self) -> str:
+        """The statements that made the table what it is."""
+        return ";\n".join((self.text, *(text for text, _ in self.alterations)))
 
 
 @dataclass(frozen=True)
 class View:
     """A view: its plan reads tables and materialized views; plain views in it were expanded.
 
+    ``seen`` is how many columns each relation that it names had when it was defined: a view sees no column that came
+    later, so that ``*`` and names mean what they meant. A view that was replaced by one with the same columns has
+    the ``identity`` that it had, because its content and its log go on; its ``meaning`` is another.
     ``approximate`` are the positions of columns that hold sums of floats, or what was computed from such.
     """
 
@@ -45,7 +66,14 @@ class View:
     materialized: bool = True
     options: Mapping[str, str] = field(default_factory=dict)
     depends_on: frozenset[str] = frozenset()
+    seen: Mapping[str, int] = field(default_factory=dict)
     approximate: frozenset[int] = frozenset()
+    identity: Token = field(default_factory=Token, compare=False, repr=False)
+    meaning: Token = field(default_factory=Token, compare=False, repr=False)
+
+    @property
+    def definition(self) -> str:
+        return self.text
 
     @property
     def schema(self) -> Schema:
@@ -53,6 +81,13 @@ class View:
 
 
 Relation: TypeAlias = Table | View
+
+
+def kind_of(relation: Relation) -> str:
+    """What a relation is, in words: table, view or materialized view."""
+    if isinstance(relation, Table):
+        return "table"
+    return "materialized view" if relation.materialized else "view"
 
 
 @dataclass(frozen=True)
@@ -67,8 +102,8 @@ class Catalog:
     def with_relation(self, relation: Relation) -> Catalog:
         return replace(self, relations=MappingProxyType({**self.relations, relation.name: relation}))
 
-    def without(self, name: str) -> Catalog:
-        kept = {key: value for key, value in self.relations.items() if key != name}
+    def without(self, *names: str) -> Catalog:
+        kept = {key: value for key, value in self.relations.items() if key not in names}
         return replace(self, relations=MappingProxyType(kept))
 
     @property
@@ -86,6 +121,14 @@ class Catalog:
     def dependents(self, name: str) -> tuple[View, ...]:
         """The views that name the relation in their definition, in order of creation."""
         return tuple(view for view in self.views if name in view.depends_on)
+
+    def above(self, name: str) -> tuple[View, ...]:
+        """The views that stand on the relation, directly or not, each after those that it stands on."""
+        found = {name}
+        for view in self.views:
+            if view.depends_on & found:
+                found.add(view.name)
+        return tuple(view for view in self.views if view.name in found - {name})
 
     def scan(self, name: str) -> Plan:
         """How a query reads the relation: plain views are expanded, everything else is scanned."""

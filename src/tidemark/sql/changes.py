@@ -7,15 +7,10 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from tidemark.algebra.expressions import Expression, Literal, Value
-from tidemark.algebra.functions import assignment_cast_allowed
 from tidemark.algebra.plans import Filter, Plan, Project, Scan
-from tidemark.algebra.scalar import value_of
-from tidemark.algebra.types import Field, Kind
-from tidemark.errors import TidemarkError
+from tidemark.sql.assignment import assigned, constant
 from tidemark.sql.catalog import Catalog, Table, View
-from tidemark.sql.coerce import coerce, is_text_literal
 from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
-from tidemark.sql.literals import read_text
 from tidemark.sql.queries import QueryBinder
 from tidemark.sql.scope import Scope
 from tidemark.sql.text import Source, fold
@@ -76,9 +71,11 @@ def bind_insert(tree: exp.Insert, catalog: Catalog, source: Source) -> InsertRow
         raise source.error("unsupported", "INSERT needs VALUES or a query", tree)
     plan = QueryBinder(source, catalog).bind_view(tree.expression)
     _right_number(len(plan.schema), positions, named, table, source, tree.expression)
-    cells: list[Expression] = [Literal(None, f.type) for f in table.schema.fields]
+    cells: list[Expression] = [
+        Literal(value, f.type) for value, f in zip(table.defaults, table.schema.fields, strict=True)
+    ]
     for column, position in zip(plan.columns(), positions, strict=False):
-        cells[position] = _assigned(column, table.schema[position], source, tree.expression)
+        cells[position] = assigned(column, table.schema[position], source, tree.expression)
     return InsertQuery(table, Project(plan, table.schema.names, tuple(cells)))
 
 
@@ -95,7 +92,7 @@ def bind_update(tree: exp.Update, catalog: Catalog, source: Source) -> UpdateRow
         raise source.error("syntax", "UPDATE needs SET column = expression", tree)
     binder = ExpressionBinder(source, scope)
     cells: list[Expression] = list(plan.columns())
-    assigned: set[int] = set()
+    taken: set[int] = set()
     for assignment in tree.expressions:
         if not isinstance(assignment, exp.EQ) or not isinstance(assignment.this, exp.Column):
             raise source.error("unsupported", "SET takes column = expression", assignment)
@@ -109,11 +106,11 @@ def bind_update(tree: exp.Update, catalog: Catalog, source: Source) -> UpdateRow
                 hint=f"columns: {', '.join(table.schema.names)}",
             )
         position = table.schema.position(name)
-        if position in assigned:
+        if position in taken:
             raise source.error("syntax", f"the column {name!r} is assigned twice", assignment)
-        assigned.add(position)
+        taken.add(position)
         bound = binder.bind(assignment.expression)
-        cells[position] = _assigned(bound, table.schema[position], source, assignment.expression)
+        cells[position] = assigned(bound, table.schema[position], source, assignment.expression)
     return UpdateRows(table, plan, tuple(cells))
 
 
@@ -167,38 +164,8 @@ def _row(entry: exp.Expr, table: Table, positions: list[int], source: Source) ->
     cells = list(entry.expressions) if isinstance(entry, exp.Tuple) else [entry]
     _right_number(len(cells), positions, None, table, source, entry)
     binder = ExpressionBinder(source, Scope())
-    row: list[Value] = [None] * len(table.schema)
+    row: list[Value] = list(table.defaults)
     for cell, position in zip(cells, positions, strict=True):
-        bound = _assigned(binder.bind(cell), table.schema[position], source, cell)
-        row[position] = _constant(bound, table.schema[position], source, cell)
+        bound = assigned(binder.bind(cell), table.schema[position], source, cell)
+        row[position] = constant(bound, table.schema[position], source, cell)
     return tuple(row)
-
-
-def _constant(bound: Expression, column: Field, source: Source, node: exp.Expr) -> Value:
-    try:
-        return value_of(bound, ())
-    except TidemarkError as error:
-        place = source.place_of(node)
-        raise TidemarkError(error.code, f"column {column.name!r}: {error.message}", place=place) from error
-
-
-def _assigned(bound: Expression, column: Field, source: Source, node: exp.Expr) -> Expression:
-    """The expression as the column's type, by the casts that assignment does silently."""
-    if bound.type == column.type:
-        return bound
-    if bound.type.kind is Kind.NULL:
-        return Literal(None, column.type)
-    try:
-        if is_text_literal(bound) and isinstance(bound, Literal):
-            return Literal(read_text(str(bound.value), column.type), column.type)
-        if assignment_cast_allowed(bound.type, column.type):
-            return coerce(bound, column.type)
-    except TidemarkError as error:
-        place = source.place_of(node)
-        raise TidemarkError(error.code, f"column {column.name!r}: {error.message}", place=place) from error
-    raise source.error(
-        "type",
-        f"column {column.name!r} is {column.type}, the value is {bound.type}",
-        node,
-        hint="CAST converts",
-    )

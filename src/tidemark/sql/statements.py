@@ -43,6 +43,14 @@ class CreateView:
     columns: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     if_not_exists: bool = False
+    or_replace: bool = False
+
+
+@dataclass(frozen=True)
+class AlterTable:
+    name: str
+    tree: exp.Alter
+    text: str
 
 
 @dataclass(frozen=True)
@@ -94,6 +102,7 @@ Statement: TypeAlias = (
     | Rollback
     | CreateTable
     | CreateView
+    | AlterTable
     | Drop
     | Insert
     | Update
@@ -105,9 +114,12 @@ Statement: TypeAlias = (
 )
 
 _SHOWN = ("TABLES", "VIEWS")
+ALTER_HINT = "ALTER TABLE t ADD COLUMN c type [DEFAULT value] [NOT NULL] [CHECK (…)] is"
 # What sqlglot is asked to parse. Anything else is refused before, because sqlglot makes opaque commands of it.
 _PLAIN = frozenset({"SELECT", "WITH", "VALUES", "INSERT", "UPDATE", "DELETE", "("})
-_BEGINNINGS = "SELECT, WITH, INSERT, UPDATE, DELETE, CREATE, DROP, BEGIN, COMMIT, ROLLBACK, EXPLAIN, AUDIT and SHOW do"
+_BEGINNINGS = (
+    "SELECT, WITH, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, BEGIN, COMMIT, ROLLBACK, EXPLAIN, AUDIT, SHOW do"
+)
 
 
 def parse_script(source: Source) -> list[tuple[Statement, Source]]:
@@ -171,6 +183,8 @@ def _statement(source: Source, tokens: list[Token]) -> Statement:
         return _transaction_statement(cursor)
     if first == "CREATE":
         return _create(cursor)
+    if first == "ALTER":
+        return _alter(cursor)
     if first == "DROP":
         return _drop(cursor)
     if first in ("EXPLAIN", "AUDIT", "SHOW"):
@@ -204,10 +218,11 @@ def _transaction_statement(cursor: _Cursor) -> Statement:
 
 def _create(cursor: _Cursor) -> Statement:
     cursor.expect("CREATE")
+    or_replace = cursor.accept("OR", "REPLACE")
     materialized = cursor.accept("MATERIALIZED")
     if cursor.accept("VIEW"):
-        return _create_view(cursor, materialized=materialized)
-    if materialized:
+        return _create_view(cursor, materialized=materialized, or_replace=or_replace)
+    if materialized or or_replace:
         raise cursor.error("VIEW is missing here")
     if cursor.peek() == "TABLE":
         tree = parse(cursor.source, cursor.tokens)
@@ -221,8 +236,10 @@ def _create(cursor: _Cursor) -> Statement:
     )
 
 
-def _create_view(cursor: _Cursor, *, materialized: bool) -> CreateView:
+def _create_view(cursor: _Cursor, *, materialized: bool, or_replace: bool) -> CreateView:
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    if if_not_exists and or_replace:
+        raise cursor.error("OR REPLACE and IF NOT EXISTS exclude each other")
     name = cursor.name("the name of the view")
     columns = _name_list(cursor) if cursor.peek() == "(" else ()
     options = _options(cursor) if cursor.accept("WITH") else {}
@@ -231,7 +248,7 @@ def _create_view(cursor: _Cursor, *, materialized: bool) -> CreateView:
         raise cursor.source.error("unsupported", "AS DATALOG is not supported yet", cursor.rest()[0])
     query = parse(cursor.source, cursor.rest())
     text = cursor.source.slice(cursor.tokens)
-    return CreateView(name, query, text, materialized, columns, options, if_not_exists)
+    return CreateView(name, query, text, materialized, columns, options, if_not_exists, or_replace)
 
 
 def _name_list(cursor: _Cursor) -> tuple[str, ...]:
@@ -254,6 +271,25 @@ def _options(cursor: _Cursor) -> dict[str, str]:
             break
     cursor.expect(")")
     return options
+
+
+def _alter(cursor: _Cursor) -> AlterTable:
+    cursor.expect("ALTER")
+    if cursor.accept("MATERIALIZED", "VIEW") or cursor.accept("VIEW"):
+        raise cursor.source.error(
+            "unsupported", "ALTER VIEW is not supported", cursor.tokens[0], hint="CREATE OR REPLACE VIEW is"
+        )
+    cursor.expect("TABLE")
+    cursor.accept("IF", "EXISTS")
+    cursor.accept("ONLY")
+    name = cursor.name("the name of the table")
+    try:
+        tree = parse(cursor.source, cursor.tokens)
+    except TidemarkError as error:
+        raise TidemarkError(error.code, error.message, place=error.place, hint=ALTER_HINT) from error
+    if not isinstance(tree, exp.Alter):
+        raise cursor.source.error("unsupported", "this form of ALTER is not supported", tree, hint=ALTER_HINT)
+    return AlterTable(name, tree, cursor.source.slice(cursor.tokens))
 
 
 def _drop(cursor: _Cursor) -> Drop:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from tidemark.algebra.expressions import Literal
+from tidemark.algebra.expressions import Literal, Value
 from tidemark.algebra.types import INT, RESERVED, Field, Schema
+from tidemark.sql.assignment import assigned, constant
 from tidemark.sql.catalog import Check, Table
 from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
 from tidemark.sql.scope import Scope
@@ -34,21 +35,62 @@ def bind_table(statement: CreateTable, source: Source) -> Table:
     if not columns:
         raise source.error("syntax", f"the table {name!r} has no columns", tree.this)
     key, required, check_nodes = _constraints(columns, constraints, source)
-    fields = _fields(columns, required | set(key), source)
-    schema = Schema(tuple(fields))
+    schema = Schema(bind_fields((), columns, required | set(key), source))
     missing = [column for column in key if column not in schema.names]
     if missing:
         raise source.error("unknown_column", f"the primary key names {missing[0]!r}, which is not a column", tree.this)
-    checks = tuple(_check(node, schema, source) for node in check_nodes)
-    checks += tuple(
+    positions = tuple(schema.position(column) for column in key)
+    return Table(
+        name,
+        schema,
+        statement.text,
+        source.dialect,
+        positions,
+        bind_checks(columns, check_nodes, schema, source),
+        bind_defaults(columns, schema, source),
+    )
+
+
+def bind_columns(columns: list[exp.ColumnDef], source: Source) -> tuple[set[str], list[exp.Expr]]:
+    """The NOT NULL columns and the conditions of CHECK of columns that come to a table."""
+    key, required, checks = _constraints(columns, [], source)
+    if key:
+        raise source.error("unsupported", "a column that is added cannot be the primary key", columns[0])
+    return required, checks
+
+
+def bind_checks(
+    columns: list[exp.ColumnDef], conditions: list[exp.Expr], schema: Schema, source: Source
+) -> tuple[Check, ...]:
+    checks = tuple(_check(node, schema, source) for node in conditions)
+    return checks + tuple(
         _length_check(c, schema, source) for c in columns if length_limit(c.args["kind"], source) is not None
     )
-    positions = tuple(schema.position(column) for column in key)
-    return Table(name, schema, statement.text, source.dialect, positions, checks)
 
 
-def _fields(columns: list[exp.ColumnDef], required: set[str], source: Source) -> list[Field]:
-    fields: list[Field] = []
+def bind_defaults(columns: list[exp.ColumnDef], schema: Schema, source: Source) -> tuple[Value, ...]:
+    """The value of each column's DEFAULT, a constant; NULL without one."""
+    binder = ExpressionBinder(source, Scope())
+    values: list[Value] = []
+    for column in columns:
+        field = schema[schema.position(fold(column.this))]
+        nodes = [
+            constraint.args["kind"].this
+            for constraint in column.args.get("constraints") or ()
+            if isinstance(constraint.args["kind"], exp.DefaultColumnConstraint)
+        ]
+        if len(nodes) > 1:
+            raise source.error("syntax", f"the column {field.name!r} has two defaults", column)
+        values += [constant(assigned(binder.bind(node), field, source, node), field, source, node) for node in nodes]
+        values += [] if nodes else [None]
+    return tuple(values)
+
+
+def bind_fields(
+    before: tuple[Field, ...], columns: list[exp.ColumnDef], required: set[str], source: Source
+) -> tuple[Field, ...]:
+    """The fields of a table that has some already, with those of new columns."""
+    fields = list(before)
     for column in columns:
         name = fold(column.this)
         if name.lower() in RESERVED or not name:
@@ -59,7 +101,7 @@ def _fields(columns: list[exp.ColumnDef], required: set[str], source: Source) ->
         if kind is None:
             raise source.error("syntax", f"the column {name!r} has no type", column)
         fields.append(Field(name, bind_type(kind, source), nullable=name not in required))
-    return fields
+    return tuple(fields)
 
 
 def _constraints(
@@ -79,6 +121,8 @@ def _constraints(
                     required |= set() if arguments.get("allow_null") else {name}
                 case exp.CheckColumnConstraint(this=condition):
                     checks.append(condition)
+                case exp.DefaultColumnConstraint():
+                    pass  # read by bind_defaults
                 case other:
                     raise _unsupported(other, source)
     for part in others:
@@ -111,7 +155,7 @@ def _unsupported(node: exp.Expr, source: Source) -> Exception:
         "unsupported",
         f"the constraint {shown!r} is not supported",
         node,
-        hint="PRIMARY KEY, NOT NULL and CHECK are",
+        hint="PRIMARY KEY, NOT NULL, DEFAULT and CHECK are",
     )
 
 

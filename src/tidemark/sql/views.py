@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sqlglot import exp
 
 from tidemark.algebra.approximate import approximate_columns, approximate_key
 from tidemark.algebra.plans import Plan
 from tidemark.sql.catalog import Catalog, View
+from tidemark.sql.columns import narrowed, widened
 from tidemark.sql.queries import QueryBinder, check_output, rename
 from tidemark.sql.statements import CreateView
 from tidemark.sql.text import Source, fold
@@ -14,16 +17,19 @@ from tidemark.sql.text import Source, fold
 STRATEGIES = ("auto", "incremental", "complete")
 
 
-def bind_view(statement: CreateView, catalog: Catalog, source: Source) -> View:
-    """The view that a CREATE VIEW statement defines. A view can only name what exists, so there are no cycles."""
+def bind_view(statement: CreateView, catalog: Catalog, source: Source, seen: Mapping[str, int] | None = None) -> View:
+    """The view that a CREATE VIEW statement defines. A view can only name what exists, so there are no cycles.
+
+    ``seen`` has the numbers of columns that it saw when it was first defined; by default it sees all there are.
+    """
     _check_options(statement, source)
-    binder = QueryBinder(source, catalog)
+    binder = QueryBinder(source, narrowed(catalog, seen or {}))
     itself = _named_in(statement)
     if itself is not None and catalog.get(statement.name) is None:
         raise source.error(
             "cycle", f"the view {statement.name!r} names itself", itself, hint="recursive views are not supported yet"
         )
-    plan: Plan = binder.bind_view(statement.query)
+    plan: Plan = widened(binder.bind_view(statement.query), catalog)
     if statement.columns:
         if len(statement.columns) != len(plan.schema):
             raise source.error(
@@ -41,6 +47,7 @@ def bind_view(statement: CreateView, catalog: Catalog, source: Source) -> View:
         statement.materialized,
         statement.options,
         frozenset(binder.named),
+        {name: len(binder.catalog.relations[name].schema) for name in sorted(binder.named)},
         _approximate(plan, statement, catalog, source),
     )
 

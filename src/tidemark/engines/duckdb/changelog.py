@@ -8,7 +8,9 @@ import duckdb
 import pyarrow as pa
 
 from tidemark.algebra.types import VERSION, WEIGHT
+from tidemark.engines.duckdb.dialect import quote
 from tidemark.engines.duckdb.storage import OWN_SCHEMA, StoredRelation
+from tidemark.log import deltas as delta_tables
 
 MOST_ROWS_INLINE = 5_000
 
@@ -36,14 +38,15 @@ def append(
 def read(connection: duckdb.DuckDBPyConnection, relation: StoredRelation, since: int) -> pa.Table:
     """The changes of a relation after a version, in the order of versions."""
     schema = relation.schema.arrow.append(pa.field(VERSION, pa.int64())).append(pa.field(WEIGHT, pa.int64()))
-    rows = connection.sql(f"SELECT * FROM {relation.log_table} WHERE {VERSION} > {int(since)}").to_arrow_table()
+    shown = ", ".join(quote(name) for name in schema.names)
+    rows = connection.sql(f"SELECT {shown} FROM {relation.log_table} WHERE {VERSION} > {int(since)}").to_arrow_table()
     parts = [rows.rename_columns(schema.names).cast(schema)]
     found = connection.execute(
         f"SELECT version, delta FROM {OWN_SCHEMA}.log WHERE relation = ? AND version > ? ORDER BY version",
         [relation.name, since],
     ).fetchall()
     for version, data in found:
-        delta = pa.ipc.open_stream(data).read_all()
+        delta = delta_tables.extended(pa.ipc.open_stream(data).read_all(), relation.schema, relation.added)
         stamp = pa.array([version] * delta.num_rows, pa.int64())
         parts.append(delta.add_column(delta.num_columns - 1, VERSION, stamp).cast(schema))
     return pa.concat_tables(parts).sort_by(VERSION)
@@ -58,10 +61,13 @@ def _append_rows(
     connection: duckdb.DuckDBPyConnection, relation: StoredRelation, delta: pa.Table, version: int
 ) -> None:
     names = [f"c{i}" for i in range(len(relation.schema))]
+    columns = ", ".join(quote(name) for name in (*relation.schema.names, VERSION, WEIGHT))
     connection.register("delta", delta.rename_columns([*names, WEIGHT]))
     try:
         shown = ", ".join(names)
-        connection.execute(f"INSERT INTO {relation.log_table} SELECT {shown}, {version}, {WEIGHT} FROM delta")
+        connection.execute(
+            f"INSERT INTO {relation.log_table} ({columns}) SELECT {shown}, {version}, {WEIGHT} FROM delta"
+        )
     finally:
         connection.unregister("delta")
 

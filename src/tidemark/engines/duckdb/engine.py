@@ -7,6 +7,7 @@ import os
 import threading
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,9 @@ from tidemark.engines.duckdb.dialect import DuckDBDialect
 from tidemark.engines.duckdb.errors import translated
 from tidemark.engines.duckdb.given import GivenTables
 from tidemark.engines.duckdb.lookups import Lookups
-from tidemark.engines.duckdb.storage import OWN_SCHEMA, StoredRelation, apply_delta, create, drop, prepare
+from tidemark.engines.duckdb.storage import OWN_SCHEMA, StoredRelation, alter, apply_delta, create, drop, prepare
 from tidemark.engines.outward import evaluate_outward
-from tidemark.engines.schema_json import schema_from_json, schema_to_json
+from tidemark.engines.schema_json import schema_from_json, schema_to_json, values_from_json, values_to_json
 from tidemark.engines.small import evaluate_small
 from tidemark.engines.sqltext import Compiler
 from tidemark.errors import TidemarkError
@@ -70,6 +71,8 @@ class DuckDBEngine:
             for created in change["created"]:
                 relation = _relation_from_json(created)
                 self._relations[relation.name] = relation
+            for altered in change.get("altered", ()):
+                self._relations[altered["name"]] = _altered_from_json(altered, self._relations[altered["name"]])
         for name, relation in self._relations.items():
             self._rows[name] = self._connection.execute(f"SELECT count(*) FROM {relation.table}").fetchall()[0][0]
         return Loaded(version, tuple(records))
@@ -123,7 +126,7 @@ class DuckDBEngine:
 
     def commit(self, commit: Commit) -> None:
         kept_relations, kept_rows = dict(self._relations), dict(self._rows)
-        if commit.created or commit.dropped:
+        if commit.created or commit.dropped or commit.altered:
             self._statements.clear()
         self._lookups.forget()
         self._connection.execute("BEGIN")
@@ -144,6 +147,9 @@ class DuckDBEngine:
             changelog.forget(self._connection, relation)
             drop(self._connection, relation)
             del self._rows[name]
+        for alteration in commit.altered:
+            before = self._relations[alteration.relation]
+            self._relations[before.name] = alter(self._connection, before, alteration)
         for creation in commit.created:
             self._create(creation, commit.given)
         for name, delta in commit.deltas.items():
@@ -152,7 +158,8 @@ class DuckDBEngine:
                 self._rows[name] += delta_tables.growth(delta)
         changelog.append(self._connection, self._relations, commit.deltas, commit.version)
         created = [_relation_to_json(self._relations[creation.relation]) for creation in commit.created]
-        change = json.dumps({"created": created, "dropped": list(commit.dropped)})
+        altered = [_altered_to_json(self._relations[alteration.relation]) for alteration in commit.altered]
+        change = json.dumps({"created": created, "dropped": list(commit.dropped), "altered": altered})
         self._connection.execute(
             f"INSERT INTO {OWN_SCHEMA}.commits VALUES (?, ?, ?, ?, ?)",
             [commit.version, commit.time.replace(tzinfo=None), list(commit.catalog), commit.trace, change],
@@ -256,6 +263,19 @@ def _relation_to_json(relation: StoredRelation) -> dict[str, object]:
         "internal": relation.internal,
         "key": list(relation.key),
     }
+
+
+def _altered_to_json(relation: StoredRelation) -> dict[str, object]:
+    return {
+        "name": relation.name,
+        "schema": schema_to_json(relation.schema),
+        "added": values_to_json(relation.added),
+    }
+
+
+def _altered_from_json(record: dict[str, Any], before: StoredRelation) -> StoredRelation:
+    schema = schema_from_json(record["schema"])
+    return replace(before, schema=schema, added=values_from_json(record["added"], schema))
 
 
 def _relation_from_json(record: dict[str, Any]) -> StoredRelation:

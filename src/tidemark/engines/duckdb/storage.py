@@ -8,18 +8,19 @@ all those of a commit with one statement; large ones in a table of their relatio
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemark.algebra.expressions import Literal
+from tidemark.algebra.expressions import Literal, Value
 from tidemark.algebra.functions import duckdb_type
 from tidemark.algebra.types import VERSION, WEIGHT, Schema
 from tidemark.engines.duckdb.dialect import all_equal, literal_text, quote
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
+from tidemark.log.commit import Alteration
 
 FORMAT = 1
 OWN_SCHEMA = "_tidemark"
@@ -35,6 +36,8 @@ class StoredRelation:
     logged: bool
     internal: bool
     key: tuple[int, ...] = ()
+    added: tuple[Value, ...] = ()
+    """What entries that were logged before have in the columns that came later, which are the last ones."""
 
     @property
     def table(self) -> str:
@@ -79,6 +82,18 @@ def create(connection: duckdb.DuckDBPyConnection, relation: StoredRelation) -> N
     if relation.logged:
         stamps = [f"{VERSION} BIGINT", f"{WEIGHT} BIGINT"]
         connection.execute(f"CREATE TABLE {relation.log_table} ({', '.join(columns + stamps)})")
+
+
+def alter(connection: duckdb.DuckDBPyConnection, relation: StoredRelation, alteration: Alteration) -> StoredRelation:
+    """Add columns to the stored rows and to the logged ones."""
+    width = len(relation.schema)
+    for field, value in zip(alteration.schema.fields[width:], alteration.values, strict=True):
+        column = f"{quote(field.name)} {duckdb_type(field.type)} DEFAULT {literal_text(Literal(value, field.type))}"
+        for table in (relation.table, *((relation.log_table,) if relation.logged else ())):
+            connection.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
+            # The default has done its work: defaults of later rows are not the engine's.
+            connection.execute(f"ALTER TABLE {table} ALTER COLUMN {quote(field.name)} DROP DEFAULT")
+    return replace(relation, schema=alteration.schema, added=relation.added + alteration.values)
 
 
 def drop(connection: duckdb.DuckDBPyConnection, relation: StoredRelation) -> None:

@@ -10,6 +10,7 @@ from tidemark.algebra.plans import Plan
 from tidemark.algebra.types import VERSION, WEIGHT, Schema
 from tidemark.engines.reference.arrow import from_bag, from_rows, to_bag
 from tidemark.engines.reference.evaluate import Bag, evaluate, ordered
+from tidemark.log import deltas as delta_tables
 from tidemark.log.commit import Commit, Loaded
 
 
@@ -36,6 +37,9 @@ class ReferenceEngine:
     def commit(self, commit: Commit) -> None:
         given = _bags(commit.given)
         relations = {name: bag for name, bag in self._relations.items() if name not in commit.dropped}
+        for alteration in commit.altered:
+            bag = relations[alteration.relation]
+            relations[alteration.relation] = {row + alteration.values: weight for row, weight in bag.items()}
         before = dict(relations)
         for creation in commit.created:
             content = {} if creation.plan is None else evaluate(creation.plan, before, given)
@@ -46,6 +50,12 @@ class ReferenceEngine:
         for name in commit.dropped:
             self._schemas.pop(name, None)
             self._log.pop(name, None)
+        for alteration in commit.altered:
+            self._schemas[alteration.relation] = alteration.schema
+            self._log[alteration.relation] = [
+                (version, delta_tables.extended(delta, alteration.schema, alteration.values))
+                for version, delta in self._log[alteration.relation]
+            ]
         for creation in commit.created:
             self._schemas[creation.relation] = creation.schema
             if creation.logged:

@@ -35,13 +35,14 @@ def logged_changes(root: Path, relation: Relation, log: Iterable[tuple[Row, pa.T
 
 def _change(folder: Path, relation: Relation, record: Committed, inline: pa.Table | None) -> pa.Table | None:
     """What one transaction did to the relation: new rows in whole files, and weighted entries."""
-    parts = [] if inline is None else [inline.rename_columns(relation.schema.weighted.names)]
+    schema, added = relation.schema, relation.added
+    parts = [] if inline is None else [deltas.extended(inline, schema, added).rename_columns(schema.weighted.names)]
     for changed in record.changed:
         if changed.relation == relation.name:
             if changed.inserted:
-                parts.append(deltas.weighted(read_rows(folder, changed.inserted, relation.schema)))
+                parts.append(deltas.weighted(read_rows(folder, changed.inserted, schema, added)))
             if changed.weighted:
-                parts.append(read_entries(folder, changed.weighted, relation.schema))
+                parts.append(read_entries(folder, changed.weighted, schema, added))
     if not parts:
         return None
     return parts[0] if len(parts) == 1 and inline is not None else deltas.combine(*parts)

@@ -176,10 +176,10 @@ class SparkEngine:
     def _after_commit(self, record: Committed, before: Relations) -> None:
         for name in record.dropped:
             self._try(f"remove the folder of {name}", partial(self._remove_folder, before[name]))
-        touched = dict.fromkeys([c.relation for c in record.created] + [c.relation for c in record.changed])
-        for name in touched:
-            relation = self._relations[name]
-            if name not in before or relation.published is not before[name].published:
+        names = [part.relation for parts in (record.created, record.altered, record.changed) for part in parts]
+        for name in dict.fromkeys(names):
+            relation, known = self._relations[name], before.get(name)
+            if known is None or known.published is not relation.published or known.schema != relation.schema:
                 self._try(f"publish {name}", partial(publish, self._lake.root, relation))
         due = most_due(self._relations, self.options)
         if due is not None:

@@ -35,7 +35,7 @@ def replay(
 
 
 def _settled(rows: list[Row]) -> dict[str, int]:
-    """For each relation the last row before which none of its deltas is needed: its creation, merge or drop."""
+    """For each relation the last row before which none of its deltas is needed: creation, merge, alteration or drop."""
     result: dict[str, int] = {}
     for row in rows:
         if isinstance(row.record, Merged):
@@ -43,6 +43,7 @@ def _settled(rows: list[Row]) -> dict[str, int]:
         else:
             result.update((name, row.sequence) for name in row.record.dropped)
             result.update((created.relation, row.sequence) for created in row.record.created)
+            result.update((altered.relation, row.sequence) for altered in row.record.altered)
     return result
 
 

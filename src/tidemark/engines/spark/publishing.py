@@ -47,13 +47,17 @@ def publish(root: Path, relation: Relation) -> bool:
         )
         return True
     table = DeltaTable(path.as_uri())
+    missing = delta_schema(relation).fields[len(table.schema().fields) :]
+    if missing:
+        # Until the files follow, in the commit below, foreign readers see NULL there.
+        table.alter.add_columns(missing)
     active = set(pa.table(table.get_add_actions()).column("path").to_pylist())
     wanted = {file.path: file for file in relation.published}
     actions: list[AddAction | RemoveAction] = [_add(path, f) for name, f in wanted.items() if name not in active]
     now = int(time.time() * 1000)
     actions += [RemoveAction(name, True, now) for name in sorted(active) if name not in wanted]
     if not actions:
-        return False
+        return bool(missing)
     table.create_write_transaction(actions, "append", delta_schema(relation), commit_properties=properties)
     return True
 

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from tidemark.algebra.expressions import Value
 from tidemark.algebra.types import Schema
-from tidemark.engines.schema_json import schema_from_json, schema_to_json
+from tidemark.engines.schema_json import schema_from_json, schema_to_json, values_from_json, values_to_json
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,20 @@ class Changed:
 
 
 @dataclass(frozen=True)
+class Altered:
+    """A relation that has more columns from here on, and new base files, which hold all its rows.
+
+    ``added`` is what rows that were logged before have in the last columns; ``removed`` are the base files before.
+    """
+
+    relation: str
+    schema: Schema
+    added: tuple[Value, ...]
+    files: tuple[DataFile, ...]
+    removed: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Committed:
     """One transaction."""
 
@@ -55,6 +70,7 @@ class Committed:
     created: tuple[Created, ...]
     changed: tuple[Changed, ...]
     dropped: tuple[str, ...]
+    altered: tuple[Altered, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -86,6 +102,8 @@ def record_to_json(record: Record) -> str:
             "changed": [_changed_to_json(changed) for changed in record.changed],
             "dropped": list(record.dropped),
         }
+        if record.altered:
+            shown["altered"] = [_altered_to_json(altered) for altered in record.altered]
     return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -100,6 +118,7 @@ def record_from_json(text: str) -> Record:
         tuple(_created_from_json(created) for created in shown["created"]),
         tuple(_changed_from_json(changed) for changed in shown["changed"]),
         tuple(shown["dropped"]),
+        tuple(_altered_from_json(altered) for altered in shown.get("altered", ())),
     )
 
 
@@ -138,6 +157,22 @@ def _created_from_json(shown: Any) -> Created:
         shown["internal"],
         _files_from_json(shown["files"]),
     )
+
+
+def _altered_to_json(altered: Altered) -> dict[str, Any]:
+    return {
+        "relation": altered.relation,
+        "schema": schema_to_json(altered.schema),
+        "added": values_to_json(altered.added),
+        "files": _files_to_json(altered.files),
+        "removed": list(altered.removed),
+    }
+
+
+def _altered_from_json(shown: Any) -> Altered:
+    schema = schema_from_json(shown["schema"])
+    added = values_from_json(shown["added"], schema)
+    return Altered(shown["relation"], schema, added, _files_from_json(shown["files"]), tuple(shown["removed"]))
 
 
 def _changed_to_json(changed: Changed) -> dict[str, Any]:

@@ -17,9 +17,10 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
+from tidemark.algebra.expressions import Value
 from tidemark.algebra.types import Schema
 from tidemark.engines.spark.names import column_names
-from tidemark.engines.spark.records import Changed, Committed, Created, DataFile, Record
+from tidemark.engines.spark.records import Altered, Changed, Committed, Created, DataFile, Record
 from tidemark.log import deltas
 
 FALL: Final = 8
@@ -40,6 +41,8 @@ class Relation:
     tail: tuple[pa.Table, ...] = ()
     published: tuple[DataFile, ...] = ()
     published_version: int = 0
+    added: tuple[Value, ...] = ()
+    """What entries that were logged before have in the columns that came later, which are the last ones."""
 
     @cached_property
     def rows(self) -> int:
@@ -69,6 +72,10 @@ class Relation:
         kept = tuple(file for file in self.files if file.path not in removed)
         return replace(self, files=kept + added, tail=())._settled(version)
 
+    def with_alteration(self, altered: Altered, version: int) -> Relation:
+        changed = replace(self, schema=altered.schema, added=altered.added, files=altered.files, tail=())
+        return changed._settled(version)
+
     def _settled(self, version: int) -> Relation:
         if self.tail:
             return self
@@ -88,6 +95,8 @@ def apply(relations: Relations, record: Record, entries: Entries) -> dict[str, R
         return result
     for name in record.dropped:
         del result[name]
+    for altered in record.altered:
+        result[altered.relation] = result[altered.relation].with_alteration(altered, record.version)
     for created in record.created:
         result[created.relation] = begin(created, record.version)
     for changed in record.changed:

@@ -41,13 +41,13 @@ def sweep(root: Path, relations: Relations, rows: Iterable[Row], options: Option
 
 
 def _named_files(relations: Relations, rows: Iterable[Row]) -> tuple[set[str], dict[str, float]]:
-    """The files that are needed, and those that merges replaced, with the time when they did."""
+    """The files that are needed, and those that merges and alterations replaced, with the time when they did."""
     needed = {file.path for relation in relations.values() for file in (*relation.files, *relation.published)}
     replaced: dict[str, float] = {}
     for row in rows:
         needed.update(file.path for file in log_files(row.record))
-        if isinstance(row.record, Merged):
-            replaced.update((path, row.time.timestamp()) for path in row.record.removed)
+        removals = [row.record] if isinstance(row.record, Merged) else row.record.altered
+        replaced.update((path, row.time.timestamp()) for removal in removals for path in removal.removed)
     return needed, replaced
 
 

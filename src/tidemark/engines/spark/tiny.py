@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -18,13 +19,16 @@ from tidemark.engines.spark.records import DataFile
 from tidemark.engines.spark.relations import Relation, Relations
 from tidemark.log import deltas
 
+_Key: TypeAlias = tuple[str, tuple[DataFile, ...], tuple[str, ...]]
+"""The folder, the base files and the columns, which are more after an alteration."""
+
 
 class Tiny:
     """Evaluates what is tiny, and remembers the base rows of tiny relations."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._bases: dict[tuple[str, tuple[DataFile, ...]], pa.Table] = {}
+        self._bases: dict[_Key, pa.Table] = {}
 
     def evaluate(self, plan: Plan, given: Mapping[str, pa.Table], relations: Relations) -> pa.Table | None:
         """The plan's net rows, or None if it is not a matter of a few rows."""
@@ -36,15 +40,19 @@ class Tiny:
         return evaluate_small(transform(plan, _given_instead) if names else plan, handed)
 
     def keep_only(self, relations: Relations) -> None:
-        kept = {(relation.directory, relation.files) for relation in relations.values()}
+        kept = {_key(relation) for relation in relations.values()}
         self._bases = {key: rows for key, rows in self._bases.items() if key in kept}
 
     def _content(self, relation: Relation) -> pa.Table:
-        key = (relation.directory, relation.files)
+        key = _key(relation)
         if key not in self._bases:
             rows = read_rows(self._root / relation.directory, relation.files, relation.schema)
             self._bases[key] = deltas.weighted(rows).cast(relation.schema.weighted)
         return pa.concat_tables([self._bases[key], *relation.tail])
+
+
+def _key(relation: Relation) -> _Key:
+    return relation.directory, relation.files, relation.columns
 
 
 def _is_tiny(relation: Relation) -> bool:
