@@ -9,14 +9,16 @@ from types import TracebackType
 
 import pyarrow as pa
 
+from tidemark.algebra.clock import CLOCK
 from tidemark.algebra.plans import Given, Negate, Stored, union
 from tidemark.algebra.types import VERSION
 from tidemark.database.auditing import audit
+from tidemark.database.clock import must_be_later, naive, stored_time
 from tidemark.database.explain import explain
 from tidemark.database.pairing import key_of
 from tidemark.database.pairing import paired as pairs_of
 from tidemark.database.rows import Rows
-from tidemark.database.store import Store
+from tidemark.database.store import Store, Work
 from tidemark.database.subscription import Subscription
 from tidemark.database.transaction import Transaction
 from tidemark.engines.base import Engine
@@ -97,7 +99,7 @@ class Database:
         try:
             if not isinstance(sql, str):
                 raise TidemarkError("type", f"SQL is text, not {type(sql).__name__}")
-            return st.parse_script(Source(sql, self._dialect))
+            return st.parse_script(Source(sql, self._dialect, self._store.now()))
         except TidemarkError as error:
             if self._session is not None:
                 self._session.doom(error)
@@ -133,7 +135,7 @@ class Database:
     def _show(self, what: str) -> pa.Table:
         store = self._store
         if what == "tables":
-            names = [table.name for table in store.catalog.tables]
+            names = [table.name for table in store.catalog.tables if table.name != CLOCK]
             return pa.table(
                 {
                     "name": pa.array(names, pa.string()),
@@ -150,6 +152,25 @@ class Database:
                 "tidemark": pa.array([store.version if v.materialized else None for v in views], pa.int64()),
             }
         )
+
+    # Time
+
+    def tick(self, now: dt.datetime | None = None) -> None:
+        """Move the clock on to now: rows of views whose filter names NOW() leave, or come, when their time has come.
+
+        Every transaction does that too; a tick is a transaction that does nothing else. ``now`` is the time of the
+        connection's clock if it is not given, and cannot be before the time at which the database's clock stands.
+        Without a view that names NOW() nothing happens.
+        """
+        with self._store.lock:
+            self._store.must_be_open()
+            self._must_be_free()
+            if CLOCK not in self._store.catalog.relations:
+                return
+            time = self._store.now() if now is None else naive(now)
+            if now is not None:
+                must_be_later(time, stored_time(self._store.engine))
+            self._store.commit(Work(self._store.catalog, {}, 1, time))
 
     # Changes
 

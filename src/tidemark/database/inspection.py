@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from tidemark.algebra.clock import CLOCK
 from tidemark.database.database import Database
 from tidemark.database.progress import Listener
 from tidemark.errors import TidemarkError
@@ -76,7 +77,8 @@ def relations(database: Database) -> tuple[Description, ...]:
     """
     with database._store.lock:
         catalog = _catalog(database)
-        return tuple(_described(relation, catalog, database) for relation in catalog.relations.values())
+        named = (relation for name, relation in catalog.relations.items() if name != CLOCK)
+        return tuple(_described(relation, catalog, database) for relation in named)
 
 
 def relation(database: Database, name: str) -> Description:

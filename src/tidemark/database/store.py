@@ -6,13 +6,14 @@ import datetime as dt
 import json
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import pyarrow as pa
 
+from tidemark.algebra.clock import CLOCK
 from tidemark.algebra.plans import Aggregate
 from tidemark.calculus.as_of import Block
-from tidemark.database import records
+from tidemark.database import clock, records
 from tidemark.database.altering import as_altered
 from tidemark.database.constraints import check_alterations, check_constraints
 from tidemark.database.progress import Progress, ToldRefreshes
@@ -29,11 +30,12 @@ from tidemark.sql.catalog import Catalog
 
 @dataclass(frozen=True)
 class Work:
-    """What a transaction asks to be committed: its catalog and the net deltas of tables."""
+    """What a transaction asks to be committed: its catalog and the net deltas of tables; and the time, if it is set."""
 
     catalog: Catalog
     pending: Mapping[str, pa.Table]
     statements: int
+    now: dt.datetime | None = None
 
 
 class Store:
@@ -97,6 +99,7 @@ class Store:
             self.must_be_open()
             if not work.statements:
                 return
+            work = self._in_time(work)
             transition = self.transition(work.catalog)
             self._check(work, transition)
             wave = self.propagate(work.catalog, work.pending)
@@ -108,6 +111,17 @@ class Store:
             except TidemarkError as error:
                 raise _naming_creations(error, commit) from error
             self._install(work.catalog, transition, version)
+
+    def _in_time(self, work: Work) -> Work:
+        """The work with the clock moved on, if views read it."""
+        if CLOCK not in work.catalog.relations:
+            return work
+        before = clock.stored_time(self.engine) if CLOCK in self.catalog.relations else None
+        return replace(work, pending=clock.moved(work.pending, work.catalog, before, work.now or self.now()))
+
+    def now(self) -> dt.datetime:
+        """The time as a TIMESTAMP."""
+        return clock.naive(self._clock())
 
     def _check(self, work: Work, transition: Transition) -> None:
         self.progress.tell("checking constraints")

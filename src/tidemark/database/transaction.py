@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tidemark.algebra.expressions import Column
 from tidemark.algebra.plans import Given, Plan, Project, Scan, Touched, relations_of
+from tidemark.database.clock import with_clock
 from tidemark.database.declared import must_be_as_declared
 from tidemark.database.reading import expanded, readable
 from tidemark.database.rows import Rows, as_table
@@ -166,7 +167,7 @@ class Transaction:
     def _parsed(self, sql: str) -> list[tuple[st.Statement, Source]]:
         if not isinstance(sql, str):
             raise TidemarkError("type", f"SQL is text, not {type(sql).__name__}")
-        return st.parse_script(Source(sql, self._dialect))
+        return st.parse_script(Source(sql, self._dialect, self._store.now()))
 
     def _query_text(self, sql: str) -> pa.Table:
         script = self._parsed(sql)
@@ -250,6 +251,7 @@ class Transaction:
             self._replace(view, source)
         else:
             self._define(view)
+        self.catalog = with_clock(self.catalog)
         must_be_as_declared(self.catalog)
 
     def _replace(self, view: View, source: Source) -> None:

@@ -13,6 +13,7 @@ from tidemark.calculus.chain import differentiate
 from tidemark.calculus.first import is_kept_first
 from tidemark.calculus.group import is_merged, merged_delta, partial_sums, touched_before, with_column_keys
 from tidemark.calculus.states import new
+from tidemark.calculus.step import with_steps
 from tidemark.calculus.terms import distribute
 from tidemark.passes import optimize
 
@@ -118,7 +119,7 @@ def refresh(node: Node, changed: frozenset[str], block: Block, *, bulk: bool = F
     """
     if node.strategy in _COMPLETE:
         return _complete(node, block)
-    delta = optimize(differentiate(node.input, changed, dict(node.shared)))
+    delta = optimize(with_steps(differentiate(node.input, changed, dict(node.shared))))
     if not isinstance(node.plan, Aggregate | Window | Sort):
         return Refresh((Stage(distribute(resolve(delta, block))),), "differential", "differentials")
     if isinstance(node.plan, Sort) and is_kept_first(node.plan):

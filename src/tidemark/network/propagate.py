@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from tidemark.algebra.clock import CLOCK, STEP, STEP_SCHEMA
 from tidemark.algebra.failing import can_fail
 from tidemark.algebra.plans import Plan, State, Stored, expressions_of, relations_of, walk
 from tidemark.algebra.printing import show_expression
@@ -70,7 +71,17 @@ class RefreshCache:
 
 
 def given_deltas(deltas: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-    return {delta_name(relation, State.DELTA): delta for relation, delta in deltas.items()}
+    given = {delta_name(relation, State.DELTA): delta for relation, delta in deltas.items()}
+    if CLOCK in deltas:
+        given[STEP] = _step(deltas[CLOCK])
+    return given
+
+
+def _step(delta: pa.Table) -> pa.Table:
+    """A step of the clock as one row; none when it is set for the first time."""
+    before, after = (part(delta).column(0).combine_chunks() for part in (delta_tables.deleted, delta_tables.inserted))
+    rows = [before, after[: len(before)], pa.array([1] * len(before), pa.int64())]
+    return pa.Table.from_arrays(rows, schema=STEP_SCHEMA.weighted)
 
 
 def propagate(network: Network, changed: Mapping[str, pa.Table], engine: Engine, cache: RefreshCache) -> Wave:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
+from tidemark.algebra.clock import CLOCK
 from tidemark.algebra.expressions import Expression, Value
 from tidemark.algebra.plans import Plan, Scan
 from tidemark.algebra.types import Schema
@@ -148,5 +149,5 @@ class Catalog:
                 )
 
     def suggestions(self, name: str) -> str:
-        known = sorted(self.relations)
+        known = sorted(name for name in self.relations if name != CLOCK)
         return "relations: " + ", ".join(known) if known else "there are no relations yet: CREATE TABLE first"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from tidemark.algebra.clock import CLOCK
 from tidemark.algebra.expressions import Expression, Literal, Value
 from tidemark.algebra.plans import Filter, Plan, Project, Scan
 from tidemark.sql.assignment import assigned, constant
@@ -55,6 +56,8 @@ def table_for_change(name: str, catalog: Catalog, source: Source, node: exp.Expr
         raise source.error("unknown_relation", f"there is no table {name!r}", node, hint=catalog.suggestions(name))
     if isinstance(relation, View):
         raise source.error("not_a_table", f"{name!r} is a view: change the tables below it", node)
+    if name == CLOCK:
+        raise source.error("reserved_name", "the clock is moved by transactions and by tick()", node)
     return relation
 
 

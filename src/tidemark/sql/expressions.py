@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from tidemark.algebra.expressions import Call, Case, Cast, Expression, Literal
 from tidemark.algebra.functions import FUNCTIONS, explicit_cast_allowed
-from tidemark.algebra.types import BOOLEAN, INT, NULL, VARCHAR, Kind, Type
+from tidemark.algebra.types import BOOLEAN, DATE, INT, NULL, TIMESTAMP, VARCHAR, Kind, Type
 from tidemark.errors import TidemarkError
 from tidemark.sql.coerce import adapt_text_literals, coerce, common_of, fits_implicitly, is_text_literal
 from tidemark.sql.literals import canonical_pattern, number, read_text
@@ -139,6 +139,13 @@ class ExpressionBinder:
             return self.source.error("unsupported", "subqueries in expressions are not supported yet", node)
         if isinstance(node, exp.Func):
             name = node.name if isinstance(node, exp.Anonymous) else node.sql_name().lower()
+            if name.lower() in _NOT_DETERMINISTIC:
+                return self.source.error(
+                    "not_deterministic",
+                    f"{name}() is not deterministic: what is derived from it has no well-defined content",
+                    node,
+                    hint="compute the value in your program and insert it",
+                )
             return self.source.error(
                 "unknown_function",
                 f"the function {name!r} is not supported",
@@ -333,6 +340,18 @@ class ExpressionBinder:
             "unsupported", "intervals are not supported yet", node, hint="add days to a DATE: d + 7"
         )
 
+    def _current(self, node: exp.Expr) -> Expression:
+        """NOW() and CURRENT_DATE in a statement that runs once: the time at which it began."""
+        if self.source.now is None:
+            raise self.source.error(
+                "not_deterministic",
+                "in a view NOW() can stand in WHERE alone: elsewhere every row would change all the time",
+                node,
+                hint="compare a column with it: WHERE t > NOW() - INTERVAL '1 hour'",
+            )
+        now = self.source.now
+        return Literal(now.date(), DATE) if isinstance(node, exp.CurrentDate) else Literal(now, TIMESTAMP)
+
     def _null(self, node: exp.Expr) -> Expression:
         return Literal(None, NULL)
 
@@ -343,6 +362,21 @@ class ExpressionBinder:
         return self.bind(node.this)
 
 
+_NOT_DETERMINISTIC = frozenset(
+    (
+        "rand",
+        "random",
+        "setseed",
+        "uuid",
+        "gen_random_uuid",
+        "uuid_generate_v4",
+        "clock_timestamp",
+        "timeofday",
+        "nextval",
+        "txid_current",
+    )
+)
+CURRENT = (exp.CurrentTimestamp, exp.CurrentDate, exp.Localtimestamp)
 _HARMLESS = frozenset({"big_int", "safe", "typed", "dialect", "coerce", "nested", "is_string", "quoted"})
 
 
@@ -364,6 +398,7 @@ _HANDLERS: dict[type[exp.Expr], tuple[_Handler, tuple[str, ...]]] = {
     exp.Literal: (ExpressionBinder._literal, ("this",)),
     exp.RawString: (ExpressionBinder._raw_string, ("this",)),
     exp.Null: (ExpressionBinder._null, ()),
+    **{kind: (ExpressionBinder._current, ()) for kind in CURRENT},
     exp.Boolean: (ExpressionBinder._boolean, ("this",)),
     exp.Paren: (ExpressionBinder._paren, ("this",)),
     exp.Cast: (ExpressionBinder._cast, ("this", "to")),

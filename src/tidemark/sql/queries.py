@@ -17,6 +17,7 @@ from tidemark.sql.catalog import Catalog
 from tidemark.sql.coerce import settle_null
 from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
 from tidemark.sql.grouping import bind_grouped, is_grouped
+from tidemark.sql.now import beside_clock, clocked, names_now
 from tidemark.sql.ordering import bind_distinct_on, bind_order
 from tidemark.sql.scope import Scope, Visible
 from tidemark.sql.selectlist import Item, output_name, star_of
@@ -116,7 +117,7 @@ class QueryBinder:
         where = node.args.get("where")
         if where is not None:
             self._no_aggregates(where, "WHERE")
-            plan = Filter(plan, binder.condition(where.this, "WHERE"))
+            plan = self._where(plan, where.this, binder)
         if is_grouped(node):
             plan, items, hidden_binder = bind_grouped(node, plan, scope, self.source)
         else:
@@ -128,6 +129,13 @@ class QueryBinder:
             return bind_distinct_on(node, listed, hidden_binder, self.source, outermost=outermost)
         result = listed if distinct is None else Distinct(listed)
         return self._ordered(node, result, hidden_binder, outermost=outermost)
+
+    def _where(self, plan: Plan, node: exp.Expr, binder: ExpressionBinder) -> Plan:
+        if self.source.now is not None or not names_now(node):
+            return Filter(plan, binder.condition(node, "WHERE"))
+        timed, now = beside_clock(plan)
+        kept = Filter(timed, clocked(binder, now).condition(node, "WHERE"))
+        return Project(kept, plan.schema.names, kept.columns()[: len(plan.schema)])
 
     def _items(self, node: exp.Select, scope: Scope, binder: ExpressionBinder) -> list[Item]:
         items: list[Item] = []

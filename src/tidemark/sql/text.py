@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,10 +16,11 @@ from tidemark.errors import Place, TidemarkError, too_complex
 
 @dataclass(frozen=True)
 class Source:
-    """An SQL text and the dialect it is written in."""
+    """An SQL text, the dialect it is written in, and the time at which it runs; a definition has no such time."""
 
     text: str
     dialect: str = "postgres"
+    now: dt.datetime | None = None
 
     def place(self, start: int, width: int = 1) -> Place:
         """The place at an offset of the text."""

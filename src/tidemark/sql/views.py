@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -22,6 +23,7 @@ def bind_view(statement: CreateView, catalog: Catalog, source: Source, seen: Map
 
     ``seen`` has the numbers of columns that it saw when it was first defined; by default it sees all there are.
     """
+    source = replace(source, now=None)
     _check_options(statement, source)
     binder = QueryBinder(source, narrowed(catalog, seen or {}))
     itself = _named_in(statement)
