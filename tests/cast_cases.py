@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal as D
 
-from tests.function_cases import INFINITY, INVALID, OVERFLOW, SMALLEST, Case, at, casts, day
+from tests.function_case import INFINITY, INVALID, OVERFLOW, SMALLEST, Case, at, casts, day
 from tidemark.algebra.functions import NAN
 from tidemark.algebra.types import (
     BIGINT,
@@ -112,7 +112,15 @@ def from_text() -> Iterator[Case]:
     yield from casts(
         VARCHAR,
         DOUBLE,
-        [("1e400", OVERFLOW), ("-1e309", OVERFLOW), ("NaN", INVALID), ("1d", INVALID), ("0x1p3", INVALID)],
+        [
+            ("1e400", OVERFLOW),
+            ("-1e309", OVERFLOW),
+            ("NaN", NAN),
+            ("-inf", -INFINITY),
+            ("1d", INVALID),
+            ("0x1p3", INVALID),
+            ("nane", INVALID),
+        ],
     )
     yield from casts(
         VARCHAR, DATE, [("2024-02-29", day("2024-02-29")), (" 0001-01-01 ", day("0001-01-01")), (None, None)]

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 
 from tests.cast_cases import CASTS
-from tests.function_cases import CALLS, Case, Fails, same
+from tests.function_case import Case, Fails, same
+from tests.function_cases import CALLS
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.functions import (
     FUNCTIONS,
@@ -176,7 +177,11 @@ def check_agreement(connection: duckdb.DuckDBPyConnection, case: Case, rows: Ite
         assert failure_code(str(raised.value)) == code, f"{case.name}{row}"
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+LITERALS = {name for name in FUNCTIONS if name.startswith("regexp_")}
+"""These take patterns that the binder has written; any other text is none."""
+
+
+@pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - LITERALS))
 def test_reference_and_duckdb_agree_at_the_ends_of_every_type(name: str, connection: duckdb.DuckDBPyConnection) -> None:
     signatures = {
         FUNCTIONS[name].resolve(types) for count in (1, 2, 3) for types in itertools.product(EXTREMES, repeat=count)
@@ -229,8 +234,12 @@ REFUSED: list[tuple[str, tuple[Type, ...]]] = [
     ("subtract", (INT, DATE)),
     ("subtract", (TIMESTAMP, TIMESTAMP)),
     ("multiply", (decimal(38, 20), decimal(38, 19))),
-    ("divide", (decimal(5, 2), INT)),
-    ("modulo", (decimal(5, 2), decimal(5, 2))),
+    ("divide", (decimal(38, 20), INT)),
+    ("divide", (DATE, INT)),
+    ("shift_left", (SMALLINT, INT)),
+    ("bit_and", (INT, DOUBLE)),
+    ("sqrt", (VARCHAR,)),
+    ("add_months", (TIMESTAMP, BIGINT)),
     ("negate", (BOOLEAN,)),
     ("round", (decimal(5, 2), INT)),
     ("eq", (INT, VARCHAR)),

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 from tests.cast_cases import CASTS
-from tests.function_cases import CALLS, Case, Fails, same
+from tests.function_case import Case, Fails, same
+from tests.function_cases import CALLS
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.functions import failure_code, spark_type
 from tidemark.algebra.types import NULL, VARCHAR, Type

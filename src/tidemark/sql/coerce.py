@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from functools import reduce
 
 from tidemark.algebra.expressions import Cast, Expression, Literal
 from tidemark.algebra.functions import cast_value, implicit_cast_allowed
-from tidemark.algebra.types import VARCHAR, Kind, Type, common_type
+from tidemark.algebra.scalar import value_of
+from tidemark.algebra.types import DATE, TIMESTAMP, VARCHAR, Kind, Type, common_type
+from tidemark.errors import TidemarkError
 from tidemark.sql.literals import exact_number, read_text
 
 
@@ -19,6 +22,31 @@ def coerce(expression: Expression, target: Type) -> Expression:
             return Literal(None, target)
         return Literal(cast_value(expression.value, expression.type, target), target)
     return Cast(expression, target)
+
+
+def folded(expression: Expression) -> Expression:
+    """A call or cast of literals as the literal that it gives; one that fails is left to fail where it is evaluated."""
+    if not expression.children() or not all(isinstance(part, Literal) for part in expression.children()):
+        return expression
+    try:
+        return Literal(value_of(expression, ()), expression.type)
+    except TidemarkError:
+        return expression
+
+
+def days_beside_dates(arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
+    """A literal midnight that is compared with a DATE as the DATE that it is, so that the column is not cast."""
+    if not any(a.type == DATE and not isinstance(a, Literal) for a in arguments):
+        return arguments
+    days = tuple(_day_of(a) if a.type == TIMESTAMP else a for a in arguments)
+    return arguments if any(day is None for day in days) else tuple(day for day in days if day is not None)
+
+
+def _day_of(expression: Expression) -> Expression | None:
+    value = expression.value if isinstance(expression, Literal) else None
+    if not isinstance(value, dt.datetime) or value.time() != dt.time.min:
+        return None
+    return Literal(value.date(), DATE)
 
 
 def is_text_literal(expression: Expression) -> bool:

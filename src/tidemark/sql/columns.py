@@ -23,7 +23,8 @@ def widened(plan: Plan, catalog: Catalog) -> Plan:
     """The plan with each scan as wide as its relation is now; above it a projection keeps what the scan gave."""
 
     def whole(scan: Scan) -> Scan:
-        return replace(scan, columns_=catalog.relations[scan.relation].schema)
+        relation = catalog.get(scan.relation)  # the clock comes with the first view that reads it
+        return scan if relation is None else replace(scan, columns_=relation.schema)
 
     def wider(part: Plan) -> Plan | None:
         match part:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,13 +10,42 @@ from sqlglot import exp
 
 from tidemark.algebra.expressions import Call, Case, Cast, Expression, Literal
 from tidemark.algebra.functions import FUNCTIONS, explicit_cast_allowed
-from tidemark.algebra.types import BOOLEAN, DATE, INT, NULL, TIMESTAMP, VARCHAR, Kind, Type
+from tidemark.algebra.types import BOOLEAN, DATE, DOUBLE, INT, NULL, TIMESTAMP, VARCHAR, Kind, Type
 from tidemark.errors import TidemarkError
-from tidemark.sql.coerce import adapt_text_literals, coerce, common_of, fits_implicitly, is_text_literal
-from tidemark.sql.literals import canonical_pattern, number, read_text
+from tidemark.sql.coerce import (
+    adapt_text_literals,
+    coerce,
+    common_of,
+    days_beside_dates,
+    fits_implicitly,
+    is_text_literal,
+)
+from tidemark.sql.formats import bind_to_char
+from tidemark.sql.intervals import is_interval
+from tidemark.sql.literals import number, read_text
+from tidemark.sql.matching import (
+    bind_escape,
+    bind_like,
+    bind_regexp_count,
+    bind_regexp_like,
+    bind_regexp_replace,
+    bind_regexp_substr,
+    bind_similar,
+    bind_substring_from,
+)
+from tidemark.sql.moments import (
+    ALONE,
+    bind_date_add,
+    bind_extract_of_difference,
+    bind_interval_comparison,
+    bind_shift,
+    refuse_difference,
+)
+from tidemark.sql.rounding import bind_div, bind_log, bind_round, bind_trunc, cast_to_numeric, is_bare_numeric
+from tidemark.sql.rowvalues import bind_row_comparison, bind_row_in
 from tidemark.sql.scope import Scope
 from tidemark.sql.text import Source
-from tidemark.sql.types import bind_type, length_limit
+from tidemark.sql.types import BARE_NUMERIC, bind_type, length_limit
 
 _BINARY: dict[type[exp.Expr], str] = {
     exp.Add: "add",
@@ -33,23 +63,46 @@ _BINARY: dict[type[exp.Expr], str] = {
     exp.NullSafeNEQ: "is_distinct",
     exp.And: "and",
     exp.Or: "or",
-    exp.DPipe: "concat",
+    exp.BitwiseAnd: "bit_and",
+    exp.BitwiseOr: "bit_or",
+    exp.BitwiseXor: "bit_xor",
+    exp.BitwiseLeftShift: "shift_left",
+    exp.BitwiseRightShift: "shift_right",
+    exp.Pow: "power",
 }
 _NAMED: dict[type[exp.Expr], tuple[str, tuple[str, ...]]] = {
     exp.Abs: ("abs", ("this",)),
     exp.Sign: ("sign", ("this",)),
-    exp.Round: ("round", ("this", "decimals")),
     exp.Floor: ("floor", ("this",)),
     exp.Ceil: ("ceil", ("this",)),
     exp.Lower: ("lower", ("this",)),
     exp.Upper: ("upper", ("this",)),
     exp.Length: ("length", ("this",)),
-    exp.Substring: ("substring", ("this", "start", "length")),
     exp.Left: ("left", ("this", "expression")),
     exp.Right: ("right", ("this", "expression")),
     exp.Replace: ("replace", ("this", "expression", "replacement")),
     exp.StrPosition: ("position", ("this", "substr")),
     exp.StartsWith: ("starts_with", ("this", "expression")),
+    exp.EndsWith: ("ends_with", ("this", "expression")),
+    exp.SplitPart: ("split_part", ("this", "delimiter", "part_index")),
+    exp.Translate: ("translate", ("this", "from_", "to")),
+    exp.Ascii: ("ascii", ("this",)),
+    exp.BitLength: ("bit_length", ("this",)),
+    exp.MD5: ("md5", ("this",)),
+    exp.BitwiseNot: ("bit_not", ("this",)),
+    exp.Sqrt: ("sqrt", ("this",)),
+    exp.Cbrt: ("cbrt", ("this",)),
+    exp.Exp: ("exp", ("this",)),
+    exp.Ln: ("ln", ("this",)),
+    exp.Sin: ("sin", ("this",)),
+    exp.Cos: ("cos", ("this",)),
+    exp.Tan: ("tan", ("this",)),
+    exp.Asin: ("asin", ("this",)),
+    exp.Acos: ("acos", ("this",)),
+    exp.Atan: ("atan", ("this",)),
+    exp.Atan2: ("atan2", ("this", "expression")),
+    exp.Degrees: ("degrees", ("this",)),
+    exp.Radians: ("radians", ("this",)),
     exp.Reverse: ("reverse", ("this",)),
     exp.Repeat: ("repeat", ("this", "times")),
     exp.Nullif: ("nullif", ("this", "expression")),
@@ -61,25 +114,9 @@ _VARIADIC: dict[type[exp.Expr], str] = {
     exp.Least: "least",
 }
 _TRIMS = {"LEADING": "ltrim", "TRAILING": "rtrim", "BOTH": "trim", "": "trim"}
-_ADAPTING = frozenset(
-    [
-        "add",
-        "subtract",
-        "eq",
-        "ne",
-        "lt",
-        "le",
-        "gt",
-        "ge",
-        "is_distinct",
-        "is_not_distinct",
-        "coalesce",
-        "greatest",
-        "least",
-        "nullif",
-        "in_list",
-    ]
-)
+_COMPARISONS = frozenset(["eq", "ne", "lt", "le", "gt", "ge", "is_distinct", "is_not_distinct"])
+_ADAPTING = _COMPARISONS | {"add", "subtract", "coalesce", "greatest", "least", "nullif", "in_list"}
+
 
 Hook = Callable[[exp.Expr], Expression | None]
 
@@ -119,7 +156,7 @@ class ExpressionBinder:
         kind = type(node)
         if kind in _BINARY:
             refuse_other_parts(node, ("this", "expression"), self.source)
-            return self._call(_BINARY[kind], [node.this, node.expression], node)
+            return self._binary(_BINARY[kind], node)
         if kind in _NAMED:
             name, parts = _NAMED[kind]
             refuse_other_parts(node, parts, self.source)
@@ -156,6 +193,20 @@ class ExpressionBinder:
 
     # Calls
 
+    def _binary(self, name: str, node: exp.Expr) -> Expression:
+        if name in _COMPARISONS:
+            found = bind_row_comparison(self, name, node) or bind_interval_comparison(self, name, node)
+            if found is not None:
+                return found
+        if name in ("add", "subtract", "multiply"):
+            shifted = bind_shift(self, name, node)
+            if shifted is not None:
+                return shifted
+        pair = (self.bind(node.this), self.bind(node.expression))
+        if name == "subtract":
+            refuse_difference(self, pair, node)
+        return self.call(name, pair, node)
+
     def _call(self, name: str, nodes: list[exp.Expr], node: exp.Expr) -> Expression:
         return self.call(name, tuple(self.bind(part) for part in nodes), node)
 
@@ -163,7 +214,7 @@ class ExpressionBinder:
         """A call of the function table, with its arguments brought to the types of the signature."""
         function = FUNCTIONS[name]
         if name in _ADAPTING:
-            arguments = adapt_text_literals(arguments)
+            arguments = days_beside_dates(adapt_text_literals(arguments))
         signature = function.resolve(tuple(argument.type for argument in arguments))
         if signature is None:
             given = ", ".join(str(argument.type) for argument in arguments)
@@ -203,6 +254,12 @@ class ExpressionBinder:
         return self._call("negate", [inner], node)
 
     def _cast(self, node: exp.Expr) -> Expression:
+        if is_interval(node):
+            raise self.source.error("unsupported", ALONE, node)
+        if is_bare_numeric(node.args["to"]):
+            if isinstance(node.this, exp.IntDiv):  # what sqlglot makes of div(a, b)
+                return bind_div(self, node.this)
+            return self._cast_to(node, BARE_NUMERIC)
         target = bind_type(node.args["to"], self.source)
         limit = length_limit(node.args["to"], self.source)
         if limit is not None:  # CAST cuts to the length, as in PostgreSQL
@@ -214,6 +271,8 @@ class ExpressionBinder:
         argument = self.bind(node.this)
         if argument.type.kind is Kind.NULL:
             return coerce(argument, target)
+        if is_bare_numeric(node.args["to"]) and explicit_cast_allowed(argument.type, target):
+            return cast_to_numeric(argument)
         if is_text_literal(argument) and isinstance(argument, Literal):
             return Literal(read_text(str(argument.value), target), target)
         if argument.type == target:
@@ -238,35 +297,17 @@ class ExpressionBinder:
         operand = self.bind(node.this)
         low = self.call("ge", (operand, self.bind(node.args["low"])), node)
         high = self.call("le", (operand, self.bind(node.args["high"])), node)
-        return self.call("and", (low, high), node)
+        inside = self.call("and", (low, high), node)
+        if not node.args.get("symmetric"):
+            return inside
+        above = self.call("ge", (operand, self.bind(node.args["high"])), node)
+        below = self.call("le", (operand, self.bind(node.args["low"])), node)
+        return self.call("or", (inside, self.call("and", (above, below), node)), node)
 
     def _in(self, node: exp.Expr) -> Expression:
         if node.args.get("query") is not None or node.args.get("unnest") is not None:
             raise self.source.error("unsupported", "IN with a subquery is not supported yet", node)
-        return self._call("in_list", [node.this, *node.expressions], node)
-
-    def _like(self, node: exp.Expr) -> Expression:
-        return self._pattern("like", node, "\\")
-
-    def _ilike(self, node: exp.Expr) -> Expression:
-        return self._pattern("ilike", node, "\\")
-
-    def _escape(self, node: exp.Expr) -> Expression:
-        letter = node.expression
-        if not (isinstance(letter, exp.Literal) and letter.is_string and len(letter.name) == 1):
-            raise self.source.error("unsupported", "ESCAPE takes one literal character", node)
-        if not isinstance(node.this, exp.Like | exp.ILike):
-            raise self._refused(node)
-        return self._pattern("like" if isinstance(node.this, exp.Like) else "ilike", node.this, letter.name)
-
-    def _pattern(self, name: str, node: exp.Expr, escape: str) -> Expression:
-        pattern = self.bind(node.expression)
-        if not isinstance(pattern, Literal) or pattern.type not in (VARCHAR, NULL):
-            raise self.source.error("unsupported", "LIKE takes a literal pattern", node.expression)
-        if pattern.value is not None:
-            pattern = Literal(canonical_pattern(str(pattern.value), escape), VARCHAR)
-        matched = self.call(name, (self.bind(node.this), pattern), node)
-        return self.call("not", (matched,), node) if node.args.get("negate") else matched
+        return bind_row_in(self, node) or self._call("in_list", [node.this, *node.expressions], node)
 
     def _case(self, node: exp.Expr) -> Expression:
         operand = node.args.get("this")
@@ -279,9 +320,9 @@ class ExpressionBinder:
             values.append(self.bind(branch.args["true"]))
         default = node.args.get("default")
         values.append(Literal(None, NULL) if default is None else self.bind(default))
-        return self._case_of(conditions, values, node)
+        return self.case_of(conditions, values, node)
 
-    def _case_of(self, conditions: list[Expression], values: list[Expression], node: exp.Expr) -> Expression:
+    def case_of(self, conditions: list[Expression], values: list[Expression], node: exp.Expr) -> Expression:
         adapted = adapt_text_literals(tuple(values))
         target = self.common(adapted, "the branches of CASE", node)
         *results, default = (coerce(value, target) for value in adapted)
@@ -295,6 +336,9 @@ class ExpressionBinder:
         return target
 
     def _extract(self, node: exp.Expr) -> Expression:
+        found = bind_extract_of_difference(self, node)
+        if found is not None:
+            return found
         return self._by_unit("extract", str(node.this.name), node.expression, node)
 
     def _truncate(self, node: exp.Expr) -> Expression:
@@ -314,31 +358,78 @@ class ExpressionBinder:
 
     def _trim(self, node: exp.Expr) -> Expression:
         characters = node.args.get("expression")
-        if characters is not None and not (isinstance(characters, exp.Literal) and characters.name == " "):
-            raise self.source.error("unsupported", "TRIM takes away spaces only", node)
-        return self._call(_TRIMS[str(node.args.get("position") or "").upper()], [node.this], node)
+        parts = [node.this] if characters is None else [node.this, characters]
+        return self._call(_TRIMS[str(node.args.get("position") or "").upper()], parts, node)
+
+    def _substring(self, node: exp.Expr) -> Expression:
+        start, length = node.args.get("start"), node.args.get("length")
+        if start is not None and start.is_string:
+            if length is not None:
+                raise self.source.error("unsupported", "substring with an escape is not supported", node)
+            return bind_substring_from(self, node)
+        parts = [node.args[part] for part in ("this", "start", "length") if node.args.get(part) is not None]
+        return self._call("substring", parts, node)
+
+    def _overlay(self, node: exp.Expr) -> Expression:
+        """The text before the place, the new text, and the text after as many characters as are replaced."""
+        text, new, start = (self.bind(node.args[part]) for part in ("this", "expression", "from_"))
+        count = node.args.get("for_")
+        length = self.call("length", (new,), node) if count is None else self.bind(count)
+        one = Literal(1, INT)
+        before = self.call("substring", (text, one, self.call("subtract", (start, one), node)), node)
+        after = self.call("substring", (text, self.call("add", (start, length), node)), node)
+        return self.call("concat", (self.call("concat", (before, new), node), after), node)
+
+    def _dpipe(self, node: exp.Expr) -> Expression:
+        """Text beside text; a value of another type beside a text is written as text."""
+        sides = [self.bind(node.this), self.bind(node.expression)]
+        if any(side.type in (VARCHAR, NULL) for side in sides):
+            sides = [self._as_text(side, node) for side in sides]
+        return self.call("concat", tuple(sides), node)
+
+    def _as_text(self, bound: Expression, node: exp.Expr) -> Expression:
+        if bound.type != VARCHAR and not explicit_cast_allowed(bound.type, VARCHAR):
+            raise self.source.error("type", f"a {bound.type} has no one text", node, hint="round it: a::DECIMAL(12,2)")
+        return coerce(bound, VARCHAR)
+
+    def _concat_ws(self, node: exp.Expr) -> Expression:
+        return self.call("concat_ws", tuple(self._as_text(self.bind(part), part) for part in node.expressions), node)
+
+    def _pad(self, node: exp.Expr) -> Expression:
+        parts = [node.args[part] for part in ("this", "expression", "fill_pattern") if node.args.get(part) is not None]
+        return self._call("lpad" if node.args.get("is_left") else "rpad", parts, node)
+
+    def _chr(self, node: exp.Expr) -> Expression:
+        return self._call("chr", list(node.expressions), node)
+
+    def _initcap(self, node: exp.Expr) -> Expression:
+        return self._call("initcap", [node.this], node)
+
+    def _pi(self, node: exp.Expr) -> Expression:
+        return Literal(math.pi, DOUBLE)
+
+    def _collate(self, node: exp.Expr) -> Expression:
+        if node.expression.name != "C":
+            raise self.source.error("unsupported", 'text is compared by code points: COLLATE "C" only', node)
+        return self.bind(node.this)
 
     def _concat(self, node: exp.Expr) -> Expression:
         """The function concat(): NULLs count as empty text, other types are written as text."""
         result: Expression = Literal("", VARCHAR)
         for part in node.expressions:
-            bound = self.bind(part)
-            if bound.type != VARCHAR and not explicit_cast_allowed(bound.type, VARCHAR):
-                raise self.source.error("type", f"concat does not take {bound.type}", part)
-            text = self.call("coalesce", (coerce(bound, VARCHAR), Literal("", VARCHAR)), part)
+            bound = self._as_text(self.bind(part), part)
+            text = self.call("coalesce", (bound, Literal("", VARCHAR)), part)
             result = text if result == Literal("", VARCHAR) else self.call("concat", (result, text), node)
         return result
 
     def _anonymous(self, node: exp.Expr) -> Expression:
         name = node.name.lower()
-        if name not in FUNCTIONS or FUNCTIONS[name].infix is not None:
+        if name not in FUNCTIONS or not FUNCTIONS[name].usage.startswith(f"{name}("):
             raise self._refused(node)
         return self._call(name, list(node.expressions), node)
 
     def _interval(self, node: exp.Expr) -> Expression:
-        raise self.source.error(
-            "unsupported", "intervals are not supported yet", node, hint="add days to a DATE: d + 7"
-        )
+        raise self.source.error("unsupported", ALONE, node, hint="a + INTERVAL '1 day'")
 
     def _current(self, node: exp.Expr) -> Expression:
         """NOW() and CURRENT_DATE in a statement that runs once: the time at which it began."""
@@ -403,11 +494,33 @@ _HANDLERS: dict[type[exp.Expr], tuple[_Handler, tuple[str, ...]]] = {
     exp.Paren: (ExpressionBinder._paren, ("this",)),
     exp.Cast: (ExpressionBinder._cast, ("this", "to")),
     exp.Is: (ExpressionBinder._is, ("this", "expression", "negate")),
-    exp.Between: (ExpressionBinder._between, ("this", "low", "high")),
+    exp.Between: (ExpressionBinder._between, ("this", "low", "high", "symmetric")),
     exp.In: (ExpressionBinder._in, ("this", "expressions", "query", "unnest")),
-    exp.Like: (ExpressionBinder._like, ("this", "expression", "negate")),
-    exp.ILike: (ExpressionBinder._ilike, ("this", "expression", "negate")),
-    exp.Escape: (ExpressionBinder._escape, ("this", "expression")),
+    exp.Like: (bind_like, ("this", "expression", "negate")),
+    exp.ILike: (bind_like, ("this", "expression", "negate")),
+    exp.Escape: (bind_escape, ("this", "expression")),
+    exp.SimilarTo: (bind_similar, ("this", "expression")),
+    exp.RegexpLike: (bind_regexp_like, ("this", "expression", "flag")),
+    exp.RegexpILike: (bind_regexp_like, ("this", "expression")),
+    exp.RegexpReplace: (bind_regexp_replace, ("this", "expression", "replacement", "modifiers", "single_replace")),
+    exp.RegexpSubstr: (bind_regexp_substr, ("this", "expression")),
+    exp.RegexpCount: (bind_regexp_count, ("this", "expression")),
+    exp.Round: (bind_round, ("this", "decimals")),
+    exp.Trunc: (bind_trunc, ("this", "decimals")),
+    exp.Log: (bind_log, ("this", "expression")),
+    exp.TimeToStr: (bind_to_char, ("this", "format")),
+    exp.DateAdd: (bind_date_add, ("this", "expression")),
+    exp.DateSub: (bind_date_add, ("this", "expression")),
+    exp.Substring: (ExpressionBinder._substring, ("this", "start", "length")),
+    exp.Overlay: (ExpressionBinder._overlay, ("this", "expression", "from_", "for_")),
+    exp.DPipe: (ExpressionBinder._dpipe, ("this", "expression")),
+    exp.ConcatWs: (ExpressionBinder._concat_ws, ("expressions", "coalesce")),
+    exp.Pad: (ExpressionBinder._pad, ("this", "expression", "fill_pattern", "is_left")),
+    exp.Chr: (ExpressionBinder._chr, ("expressions",)),
+    exp.Initcap: (ExpressionBinder._initcap, ("this", "expression")),
+    exp.Pi: (ExpressionBinder._pi, ()),
+    exp.Collate: (ExpressionBinder._collate, ("this", "expression")),
+    exp.ByteString: (ExpressionBinder._raw_string, ("this",)),
     exp.Case: (ExpressionBinder._case, ("this", "ifs", "default")),
     exp.Extract: (ExpressionBinder._extract, ("this", "expression")),
     exp.TimestampTrunc: (ExpressionBinder._truncate, ("this", "unit")),

@@ -36,7 +36,11 @@ _HINTS = {
     _D.CHAR: "use VARCHAR(n): CHAR pads with blanks",
     _D.TIMESTAMPTZ: "use TIMESTAMP: times are stored without a zone",
     _D.TINYINT: "use SMALLINT",
+    _D.INTERVAL: "an interval is added to a DATE or TIMESTAMP, and is no type of a column",
+    _D.TIME: "use TIMESTAMP, or text",
 }
+BARE_NUMERIC = decimal(38, 10)
+"""What NUMERIC without a precision is where nothing tells the digits: in a table, and from text or DOUBLE."""
 KNOWN = "BOOLEAN, SMALLINT, INT, BIGINT, DECIMAL(p,s), DOUBLE PRECISION, VARCHAR, DATE, TIMESTAMP"
 
 
@@ -75,12 +79,7 @@ def _parameters(node: exp.DataType, source: Source) -> list[int]:
 def _bind_decimal(node: exp.DataType, source: Source) -> Type:
     parameters = _parameters(node, source)
     if not parameters:
-        raise source.error(
-            "unsupported",
-            "DECIMAL needs a precision and a scale",
-            node,
-            hint="for example DECIMAL(12,2); at most 38 digits",
-        )
+        return BARE_NUMERIC
     precision, scale = ([*parameters, 0])[:2]
     try:
         return decimal(precision, scale)

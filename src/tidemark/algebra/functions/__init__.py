@@ -8,6 +8,7 @@ from typing import Final
 
 from tidemark.algebra.functions.arithmetic import ARITHMETIC
 from tidemark.algebra.functions.averages import AVERAGES
+from tidemark.algebra.functions.bits import BITS
 from tidemark.algebra.functions.casts import (
     assignment_cast_allowed,
     cast_fails,
@@ -21,9 +22,12 @@ from tidemark.algebra.functions.casts import (
 )
 from tidemark.algebra.functions.comparison import COMPARISON
 from tidemark.algebra.functions.dates import DATES
+from tidemark.algebra.functions.doubles import DOUBLES
 from tidemark.algebra.functions.failures import failure_code
 from tidemark.algebra.functions.logic import LOGIC
 from tidemark.algebra.functions.patterns import PATTERNS
+from tidemark.algebra.functions.pieces import PIECES
+from tidemark.algebra.functions.regexes import REGEXES
 from tidemark.algebra.functions.rounding import ROUNDING
 from tidemark.algebra.functions.strings import STRINGS
 from tidemark.algebra.functions.table import Function, Signature
@@ -32,9 +36,11 @@ from tidemark.algebra.functions.values import NAN, canonical, rank
 GROUPS: Final[Mapping[str, tuple[Function, ...]]] = MappingProxyType(
     {
         "Arithmetic": ARITHMETIC + ROUNDING + AVERAGES,
+        "Roots, powers, logarithms and angles": DOUBLES,
+        "Bits": BITS,
         "Comparison": COMPARISON,
         "Logic": LOGIC,
-        "Text": STRINGS + PATTERNS,
+        "Text": STRINGS + PIECES + PATTERNS + REGEXES,
         "Dates and timestamps": DATES,
     }
 )

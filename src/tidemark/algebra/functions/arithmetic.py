@@ -14,11 +14,14 @@ from typing import Any, Final
 
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.functions.days import day_template, with_day_meaning, with_days
+from tidemark.algebra.functions.division import quotient, quotient_signature, quotient_template, remainder_signature
 from tidemark.algebra.functions.resolvers import numeric, takes
 from tidemark.algebra.functions.table import Function, Meaning, Resolver, Signature, Template
 from tidemark.algebra.functions.templates import (
     DUCKDB_ERROR,
     SPARK_ERROR,
+    Engine,
+    by_decimal,
     by_double,
     call,
     guarded,
@@ -52,11 +55,6 @@ def _product_signature(left: Type, right: Type) -> Signature | None:
     if scale > MAX_PRECISION:
         return None
     return Signature((left, right), decimal(min(MAX_PRECISION, left.precision + right.precision), scale))
-
-
-def _no_decimals(left: Type, right: Type) -> Signature | None:
-    """How many digits a quotient of decimals has is not settled yet, so there is none."""
-    return None
 
 
 def _two_numbers(decimals: Callable[[Type, Type], Signature | None]) -> Resolver:
@@ -102,7 +100,13 @@ def _remainder(left: Any, right: Any) -> Any:
         raise TidemarkError("division_by_zero", f"{left} modulo zero")
     if isinstance(left, float):
         return math.nan if math.isinf(left) else math.fmod(left, right)
-    return left - right * _quotient(left, right)
+    return abs(left) % abs(right) * (-1 if left < 0 else 1)
+
+
+def _divide(values: tuple[Any, ...], signature: Signature) -> Value:
+    if signature.result.kind is Kind.DECIMAL:
+        return quotient(values[0], values[1], signature)
+    return _checked(_quotient)(values, signature)
 
 
 def _duckdb_product(arguments: tuple[str, ...], signature: Signature) -> str:
@@ -159,10 +163,13 @@ _MULTIPLY = Function(
 _DIVIDE = Function(
     "divide",
     "a / b",
-    _two_numbers(_no_decimals),
-    _checked(_quotient),
-    by_double(_unless_zero("({0} / {1} + 0e0)"), _unless_zero("({0} // {1})")),
-    by_double(pattern("({0} / {1} + 0D)"), to_result("{0} div {1}")),
+    _two_numbers(quotient_signature),
+    _divide,
+    by_decimal(
+        quotient_template(Engine.DUCKDB),
+        by_double(_unless_zero("({0} / {1} + 0e0)"), _unless_zero("({0} // {1})")),
+    ),
+    by_decimal(quotient_template(Engine.SPARK), by_double(pattern("({0} / {1} + 0D)"), to_result("{0} div {1}"))),
     fails=f"{_DIVISION}; {_OVERFLOW}",
     infix="/",
 )
@@ -170,11 +177,14 @@ _DIVIDE = Function(
 _MODULO = Function(
     "modulo",
     "a % b",
-    _two_numbers(_no_decimals),
+    _two_numbers(remainder_signature),
     _checked(_remainder),
     # The smallest integer modulo -1 is 0, but DuckDB takes it for an overflow; modulo 1 is the same for all.
-    by_double(_unless_zero("({0} % {1} + 0e0)"), _unless_zero("({0} % (CASE WHEN {1} = -1 THEN 1 ELSE {1} END))")),
-    by_double(pattern("({0} % {1} + 0D)"), infix("%")),
+    by_decimal(
+        _unless_zero("({0} % {1})"),
+        by_double(_unless_zero("({0} % {1} + 0e0)"), _unless_zero("({0} % (CASE WHEN {1} = -1 THEN 1 ELSE {1} END))")),
+    ),
+    by_decimal(to_result("{0} % {1}"), by_double(pattern("({0} % {1} + 0D)"), infix("%"))),
     fails=_DIVISION,
     infix="%",
 )

@@ -94,7 +94,7 @@ def _duckdb_parse(text: str, target: Type) -> str:
     matches = f"regexp_full_match({trimmed}, '{ACCEPTED[target.kind]}')"
     if target.kind is Kind.DOUBLE:
         # A constant condition is evaluated even in a branch that is never taken, so it must not fail.
-        infinite = f"isinf(TRY_CAST({trimmed} AS DOUBLE))"
+        infinite = f"isinf(TRY_CAST({trimmed} AS DOUBLE)) AND {_in_digits(trimmed)}"
         value = guard(DUCKDB_ERROR, infinite, _TEXT_OVERFLOW, f"({value} + 0e0)")
     return _parsed(text, f"NOT {matches}", value, target, DUCKDB_ERROR)
 
@@ -105,11 +105,17 @@ def _spark_parse(text: str, target: Type) -> str:
     # A negative look-ahead for any character ends the match: "$" would let a final line break pass.
     matches = f"{trimmed} RLIKE '^(?s)({ACCEPTED[target.kind]})(?!.)'"
     if target.kind is Kind.DOUBLE:
-        value = guard(SPARK_ERROR, f"abs({value}) = DOUBLE('Infinity')", _TEXT_OVERFLOW, f"({value} + 0D)")
+        infinite = f"abs({value}) = DOUBLE('Infinity') AND {_in_digits(trimmed)}"
+        value = guard(SPARK_ERROR, infinite, _TEXT_OVERFLOW, f"({value} + 0D)")
     elif target.is_integer:
         # By way of a decimal, so that too many digits are an overflow and not a malformed number.
         value = f"CAST(CAST({trimmed} AS DECIMAL(38,0)) AS {spark_type(target)})"
     return _parsed(text, f"NOT ({matches})", value, target, SPARK_ERROR)
+
+
+def _in_digits(text: str) -> str:
+    """Whether the text of a number is not the word for infinity."""
+    return f"lower({text}) NOT LIKE '%inf%'"
 
 
 def _parsed(text: str, malformed: str, value: str, target: Type, raising: str) -> str:

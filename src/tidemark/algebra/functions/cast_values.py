@@ -94,7 +94,7 @@ def _read(text: str, target: Type) -> Value:
         case Kind.DECIMAL:
             return fit_decimal(Decimal(text), target)
         case Kind.DOUBLE:
-            if math.isinf(float(text)):
+            if math.isinf(float(text)) and "inf" not in text.lower():
                 raise overflow(text, target)
             return canonical(float(text))
     # Python refuses to read thousands of digits as an integer; as a decimal, the range is checked first.

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from tidemark.algebra.expressions import Value
+from tidemark.algebra.functions.moments import MOMENTS, microseconds
 from tidemark.algebra.functions.resolvers import fixed, takes
 from tidemark.algebra.functions.table import Function, Resolver, Template
 from tidemark.algebra.functions.templates import DUCKDB_ERROR, SPARK_ERROR, guarded, pattern, plain, to_result
@@ -15,6 +16,8 @@ from tidemark.algebra.types import DATE, INT, TIMESTAMP, Type, decimal
 from tidemark.errors import TidemarkError
 
 _INVALID: Final = "invalid_value: there is no such day within the years 0001 to 9999"
+
+_BEFORE: Final = "the period starts before the year 0001"
 
 _OF_EITHER: Final = fixed(takes(DATE, gives=INT), takes(TIMESTAMP, gives=INT))
 
@@ -52,6 +55,17 @@ _FIELDS: Final = (
     _extract("isodow", lambda moment: moment.isoweekday(), "isodow({0})", "(weekday({0}) + 1)"),
     _extract("doy", lambda moment: moment.timetuple().tm_yday, "dayofyear({0})", "dayofyear({0})"),
     _extract("week", lambda moment: moment.isocalendar().week, "week({0})", "weekofyear({0})"),
+    _extract("isoyear", lambda moment: moment.isocalendar().year, "isoyear({0})", "extract(YEAROFWEEK FROM {0})"),
+    _extract("decade", lambda moment: moment.year // 10, "year({0}) // 10", "(year({0}) div 10)"),
+    _extract(
+        "century", lambda moment: (moment.year + 99) // 100, "(year({0}) + 99) // 100", "((year({0}) + 99) div 100)"
+    ),
+    _extract(
+        "millennium",
+        lambda moment: (moment.year + 999) // 1000,
+        "(year({0}) + 999) // 1000",
+        "((year({0}) + 999) div 1000)",
+    ),
     _extract("hour", lambda moment: moment.hour, "hour({0})", "hour({0})", _of_timestamp(INT)),
     _extract("minute", lambda moment: moment.minute, "minute({0})", "minute({0})", _of_timestamp(INT)),
     _extract(
@@ -60,6 +74,28 @@ _FIELDS: Final = (
         "CAST(microsecond({0}) AS DECIMAL(8,0)) * CAST('0.000001' AS DECIMAL(7,6))",
         "extract(SECOND FROM {0})",
         _of_timestamp(decimal(8, 6)),
+    ),
+    _extract(
+        "milliseconds",
+        lambda moment: Decimal(moment.second * 1_000_000 + moment.microsecond).scaleb(-3),
+        "CAST(microsecond({0}) AS DECIMAL(8,0)) * CAST('0.001' AS DECIMAL(4,3))",
+        "CAST(extract(SECOND FROM {0}) * CAST(1000 AS DECIMAL(4,0)) AS DECIMAL(8,3))",
+        _of_timestamp(decimal(8, 3)),
+    ),
+    _extract(
+        "microseconds",
+        lambda moment: moment.second * 1_000_000 + moment.microsecond,
+        "microsecond({0})",
+        "CAST(extract(SECOND FROM {0}) * CAST(1000000 AS DECIMAL(7,0)) AS INT)",
+        _of_timestamp(INT),
+    ),
+    _extract(
+        "epoch",
+        lambda moment: Decimal(microseconds(moment)).scaleb(-6),
+        "CAST(epoch_us({0}) AS DECIMAL(19,0)) * CAST('0.000001' AS DECIMAL(7,6))",
+        "CAST(CAST(unix_micros(CAST({0} AS TIMESTAMP)) AS DECIMAL(19,0)) * CAST('0.000001' AS DECIMAL(7,6)) "
+        "AS DECIMAL(18,6))",
+        fixed(takes(TIMESTAMP, gives=decimal(18, 6))),
     ),
 )
 
@@ -72,15 +108,39 @@ def _monday(moment: dt.datetime) -> dt.datetime:
     return _midnight(moment.year, moment.month, moment.day) - dt.timedelta(days=moment.weekday())
 
 
-def _truncate(period: str, meaning: Callable[[dt.datetime], dt.datetime]) -> Function:
+def _truncate(period: str, meaning: Callable[[dt.datetime], dt.datetime], engines_say: str = "") -> Function:
     """Spark truncates in its session's time zone, which is UTC, so nothing shifts on the way."""
+    unit = engines_say or period
     return Function(
         f"date_trunc_{period}",
         f"date_trunc('{period}', moment)",
         fixed(takes(TIMESTAMP, gives=TIMESTAMP)),
         plain(meaning),
-        pattern(f"CAST(date_trunc('{period}', {{0}}) AS TIMESTAMP)"),
-        pattern(f"CAST(date_trunc('{period.upper()}', {{0}}) AS TIMESTAMP_NTZ)"),
+        pattern(f"CAST(date_trunc('{unit}', {{0}}) AS TIMESTAMP)"),
+        pattern(f"CAST(date_trunc('{unit.upper()}', {{0}}) AS TIMESTAMP_NTZ)"),
+    )
+
+
+def _truncate_years(period: str, meaning: Callable[[int], int], first: str) -> Function:
+    """A period of several years; ``first`` is the SQL of its first year, from the year. Year 0 is no year here."""
+
+    def start(moment: dt.datetime) -> dt.datetime:
+        if meaning(moment.year) < 1:
+            raise TidemarkError("overflow", _BEFORE)
+        return _midnight(meaning(moment.year), 1, 1)
+
+    year = first.replace("year", "CAST(year({0}) AS INT)")
+    starts = [f"CAST(make_date(CAST({year} AS INT), 1, 1) AS {name})" for name in ("TIMESTAMP", "TIMESTAMP_NTZ")]
+    can_fail = meaning(1) < 1
+    failing = f"{year} < 1"
+    return Function(
+        f"date_trunc_{period}",
+        f"date_trunc('{period}', moment)",
+        fixed(takes(TIMESTAMP, gives=TIMESTAMP)),
+        plain(start),
+        guarded(DUCKDB_ERROR, failing, f"overflow: {_BEFORE}", starts[0]) if can_fail else pattern(starts[0]),
+        guarded(SPARK_ERROR, failing, f"overflow: {_BEFORE}", starts[1]) if can_fail else pattern(starts[1]),
+        fails=f"overflow: {_BEFORE}" if can_fail else None,
     )
 
 
@@ -92,6 +152,12 @@ _PERIODS: Final = (
     _truncate("day", lambda moment: _midnight(moment.year, moment.month, moment.day)),
     _truncate("hour", lambda moment: moment.replace(minute=0, second=0, microsecond=0)),
     _truncate("minute", lambda moment: moment.replace(second=0, microsecond=0)),
+    _truncate("second", lambda moment: moment.replace(microsecond=0)),
+    _truncate("milliseconds", lambda m: m.replace(microsecond=m.microsecond // 1000 * 1000), "millisecond"),
+    _truncate("microseconds", lambda moment: moment, "microsecond"),
+    _truncate_years("decade", lambda year: year - year % 10, "(year - year % 10)"),
+    _truncate_years("century", lambda year: year - (year - 1) % 100, "(year - (year - 1) % 100)"),
+    _truncate_years("millennium", lambda year: year - (year - 1) % 1000, "(year - (year - 1) % 1000)"),
 )
 
 
@@ -111,6 +177,7 @@ def _make_date_template(raising: str) -> Template:
 DATES: Final = (
     *_FIELDS,
     *_PERIODS,
+    *MOMENTS,
     Function(
         "make_date",
         "make_date(year, month, day)",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tidemark.algebra.expressions import Value
+from tidemark.algebra.functions.letters import LETTERS
 from tidemark.algebra.functions.resolvers import fixed, takes
 from tidemark.algebra.functions.substrings import SUBSTRINGS
 from tidemark.algebra.functions.table import Function, Resolver, Template
@@ -105,13 +106,16 @@ def _pad(name: str, meaning: Callable[..., Value]) -> Function:
 
 def _trim(name: str, side: str, meaning: Callable[..., Value]) -> Function:
     """The space is named, because engines differ in what else they count as blank."""
+    usage = (
+        "trim([LEADING | TRAILING | BOTH] [characters FROM] text)" if name == "trim" else f"{name}(text [, characters])"
+    )
     return Function(
         name,
-        f"{name}(text)",
-        _takes(VARCHAR),
-        plain(meaning),
-        pattern(name + "({0}, ' ')"),
-        pattern(f"trim({side} ' ' FROM {{0}})"),
+        usage,
+        fixed(takes(VARCHAR, gives=VARCHAR), takes(VARCHAR, VARCHAR, gives=VARCHAR)),
+        plain(lambda text, characters=" ": meaning(text, characters) if characters else text),
+        by_count({1: pattern(name + "({0}, ' ')"), 2: call(name)}),
+        by_count({1: pattern(f"trim({side} ' ' FROM {{0}})"), 2: pattern(f"trim({side} {{1}} FROM {{0}})")}),
     )
 
 
@@ -125,8 +129,7 @@ STRINGS: Final = (
         infix("||"),
         infix="||",
     ),
-    _simple("lower", "lower(text)", _takes(VARCHAR), str.lower),
-    _simple("upper", "upper(text)", _takes(VARCHAR), str.upper),
+    *LETTERS,
     Function(
         "length",
         "length(text)",
@@ -136,9 +139,9 @@ STRINGS: Final = (
         call("length"),
     ),
     *SUBSTRINGS,
-    _trim("trim", "BOTH", lambda text: text.strip(" ")),
-    _trim("ltrim", "LEADING", lambda text: text.lstrip(" ")),
-    _trim("rtrim", "TRAILING", lambda text: text.rstrip(" ")),
+    _trim("trim", "BOTH", str.strip),
+    _trim("ltrim", "LEADING", str.lstrip),
+    _trim("rtrim", "TRAILING", str.rstrip),
     _simple("replace", "replace(text, search, replacement)", _takes(VARCHAR, VARCHAR, VARCHAR), _replace),
     Function(
         "position",

@@ -5,12 +5,26 @@ Every template gives text that stands by itself, in parentheses or as a call, an
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.functions.table import Meaning, Signature, Template
-from tidemark.algebra.types import DOUBLE
+from tidemark.algebra.types import DOUBLE, Kind
+
+
+class Engine(enum.Enum):
+    """Whose SQL a template writes, where that cannot be told from the text alone."""
+
+    DUCKDB = "duckdb"
+    SPARK = "spark"
+
+    @property
+    def raising(self) -> str:
+        """The function that raises an error."""
+        return DUCKDB_ERROR if self is Engine.DUCKDB else SPARK_ERROR
+
 
 DUCKDB_ERROR: Final = "error"
 SPARK_ERROR: Final = "raise_error"
@@ -43,6 +57,18 @@ def guarded(raising: str, condition: str, failure: str, otherwise: str) -> Templ
     return pattern(guard(raising, condition, failure, otherwise))
 
 
+def let(engine: Engine, variable: str, parts: Mapping[str, str], body: str) -> str:
+    """The body, which may say ``variable.part`` for each part, however often: the part is evaluated once.
+
+    SQL has no names for parts of an expression, but both engines have functions of lists that take a lambda.
+    """
+    if engine is Engine.DUCKDB:
+        fields = ", ".join(f"{name} := {text}" for name, text in parts.items())
+        return f"(list_transform([struct_pack({fields})], lambda {variable}: {body})[1])"
+    fields = ", ".join(f"'{name}', {text}" for name, text in parts.items())
+    return f"(transform(array(named_struct({fields})), {variable} -> {body})[0])"
+
+
 def plain(function: Callable[..., Value]) -> Meaning:
     """A meaning that does not depend on the types."""
     return lambda values, _: function(*values)
@@ -56,6 +82,13 @@ def typed(function: Callable[[Any, Signature], Value]) -> Meaning:
 def by_double(doubles: Template, others: Template) -> Template:
     """One template if the arguments are doubles, another if they are exact."""
     return lambda arguments, signature: (doubles if DOUBLE in signature.arguments else others)(arguments, signature)
+
+
+def by_decimal(decimals: Template, others: Template) -> Template:
+    """One template if the result is a decimal, another if it is not."""
+    return lambda arguments, signature: (decimals if signature.result.kind is Kind.DECIMAL else others)(
+        arguments, signature
+    )
 
 
 def to_result(text: str) -> Template:
