@@ -351,11 +351,19 @@ class AggregateFunction(enum.Enum):
     COUNT_ROWS = "count(*)"
     COUNT = "count"
     SUM = "sum"
+    SINGLE = "single"
+
+
+SEVERAL_ROWS = "more than one row returned by a subquery used as an expression"
 
 
 @dataclass(frozen=True)
 class AggregateCall:
-    """One aggregate over a group. COUNT(*) has no argument; SUM of no rows that are not NULL is NULL."""
+    """One aggregate over a group. COUNT(*) has no argument; SUM of no rows that are not NULL is NULL.
+
+    SINGLE is the value of the group's one row, NULL without a row, and the error ``cardinality`` with several: the
+    value of a scalar subquery.
+    """
 
     function: AggregateFunction
     argument: Expression | None = None
@@ -367,13 +375,15 @@ class AggregateCall:
 
     @property
     def type(self) -> Type:
+        if self.function is AggregateFunction.SINGLE and self.argument is not None:
+            return self.argument.type
         if self.function is not AggregateFunction.SUM or self.argument is None:
             return BIGINT
         return sum_type(self.argument.type)
 
     @property
     def nullable(self) -> bool:
-        return self.function is AggregateFunction.SUM
+        return self.function in (AggregateFunction.SUM, AggregateFunction.SINGLE)
 
 
 def sum_type(argument: Type) -> Type:

@@ -18,7 +18,9 @@ from typing import Protocol
 from tidemark.algebra.counting import by_counts
 from tidemark.algebra.expressions import Call, Case, Cast, Column, Expression, Literal, conjuncts
 from tidemark.algebra.functions import FUNCTIONS, Signature
+from tidemark.algebra.functions.templates import guard
 from tidemark.algebra.plans import (
+    SEVERAL_ROWS,
     Aggregate,
     AggregateCall,
     AggregateFunction,
@@ -103,6 +105,8 @@ class Select:
 
 class Dialect(Protocol):
     """What differs between the engines' SQL."""
+
+    raising: str
 
     def quote(self, name: str) -> str: ...
     def type_name(self, type: Type) -> str: ...
@@ -275,6 +279,8 @@ class Compiler:
     ) -> Source:
         """A grouping as a query in parentheses. Rows out count once each."""
         names = _names(len(keys) + len(aggregates))
+        if any(call.function is AggregateFunction.SINGLE for call in aggregates):
+            block = self._netted(block)
         block = self._repeated_for_sums(block, aggregates)
         key_texts = [self._output(key, block.outputs).text for key in keys]
         texts = key_texts + [self._aggregate(call, block, signed=signed) for call in aggregates]
@@ -285,6 +291,19 @@ class Compiler:
             if not signed and not block.is_unit:
                 query += f" HAVING SUM({block.weight}) > 0"
         return Source(f"({query})", names)
+
+    def _netted(self, block: Select) -> Select:
+        """The block without entries that cancel."""
+        if not block.weights and block.sign == 1:
+            return block
+        names = _names(len(block.outputs))
+        body = self._select_text(block, names, WEIGHT)
+        listed = ", ".join(names)
+        total = f"CAST(SUM({WEIGHT}) AS BIGINT) AS {WEIGHT}"
+        shown = ", ".join((*names, total))
+        grouped = f" GROUP BY {listed}" if names else ""
+        query = f"SELECT {shown} FROM ({body}) AS {self._alias()}{grouped} HAVING SUM({WEIGHT}) <> 0"
+        return self._from(Source(f"({query})", names, WEIGHT))
 
     def _repeated_for_sums(self, block: Select, aggregates: tuple[AggregateCall, ...]) -> Select:
         """Give each row weight +1 or −1 by repeating it, when something is to be summed."""
@@ -301,6 +320,9 @@ class Compiler:
             text = "COUNT(*)" if block.is_unit else f"COALESCE(SUM({block.weight}), 0)"
             return f"CAST({text} AS BIGINT)"
         value = self._output(call.argument, block.outputs).text
+        if call.function is AggregateFunction.SINGLE:
+            rows = "COUNT(*)" if block.is_unit else f"SUM({block.weight})"
+            return guard(self.dialect.raising, f"{rows} > 1", f"cardinality: {SEVERAL_ROWS}", f"MAX({value})")
         if call.function is AggregateFunction.COUNT:
             counted = f"SUM(CASE WHEN {value} IS NULL THEN 0 ELSE {block.weight} END)"
             text = f"COUNT({value})" if block.is_unit else f"COALESCE({counted}, 0)"

@@ -17,6 +17,7 @@ from tidemark.algebra.expressions import Column, substitute
 from tidemark.algebra.fingerprint import fingerprint
 from tidemark.algebra.plans import (
     Aggregate,
+    AggregateFunction,
     Difference,
     Distinct,
     Intersection,
@@ -104,7 +105,7 @@ def _cut(
         return from_counts(plan, _cut(counts_of(plan), view, plans, kinds, users))
     inputs = tuple(_cut(child, view, plans, kinds, users) for child in plan.inputs())
     rebuilt = _merged(plan.with_inputs(inputs)) if inputs else plan
-    if not isinstance(rebuilt, Distinct | Aggregate):
+    if not isinstance(rebuilt, Distinct | Aggregate) or _is_single(rebuilt):
         return rebuilt
     grouping = as_aggregate(rebuilt) if isinstance(rebuilt, Distinct) else rebuilt
     state = state_of(grouping)
@@ -118,6 +119,13 @@ def _cut(
         width = len(rebuilt.schema)
         return type(shown)(shown.input, rebuilt.schema.names, shown.expressions[:width])
     return shown
+
+
+def _is_single(plan: Plan) -> bool:
+    """Whether the grouping takes the one row of each group: there is nothing to count, touched groups are read."""
+    if not isinstance(plan, Aggregate):
+        return False
+    return any(call.function is AggregateFunction.SINGLE for call in plan.aggregates)
 
 
 def _merged(plan: Plan) -> Plan:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
-from tidemark.algebra.expressions import Cast, Column, Expression
-from tidemark.algebra.plans import Aggregate, AggregateCall, AggregateFunction, Filter, Plan
+from tidemark.algebra.expressions import Cast, Column, Expression, columns_of
+from tidemark.algebra.plans import Aggregate, AggregateCall, AggregateFunction, Plan
 from tidemark.algebra.types import BIGINT, VARCHAR, Kind
 from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
+from tidemark.sql.lowering import attached, filtered
+from tidemark.sql.parameters import Parameter, change_call, has_subquery, parameters_in
 from tidemark.sql.scope import Scope
 from tidemark.sql.selectlist import Item, output_name, star_of
 from tidemark.sql.text import Source, fold
@@ -21,17 +25,30 @@ def is_grouped(node: exp.Select) -> bool:
 
 
 def _aggregates_in(entry: exp.Expr) -> bool:
-    return entry.find(exp.AggFunc) is not None
+    return _aggregate_in(entry) is not None
+
+
+def _aggregate_in(entry: exp.Expr) -> exp.Expr | None:
+    """The first aggregate of the query itself: those inside a subquery are the subquery's."""
+    parts = entry.walk(prune=lambda part: isinstance(part, exp.Query))
+    return next((part for part in parts if isinstance(part, exp.AggFunc)), None)
+
+
+def no_aggregates(node: exp.Expr, where: str, source: Source) -> None:
+    """Refuse an aggregate in a clause that is evaluated before rows are grouped."""
+    found = _aggregate_in(node)
+    if found is not None:
+        raise source.error("grouping", f"an aggregate cannot stand in {where}", found, hint="use HAVING")
 
 
 class GroupBinder:
     """Collects the aggregates of one grouped query and binds expressions over keys and aggregates."""
 
-    def __init__(self, scope: Scope, source: Source, keys: tuple[Expression, ...], names: tuple[str, ...]) -> None:
-        self.source, self.keys, self.names = source, keys, names
+    def __init__(self, inner: ExpressionBinder, keys: tuple[Expression, ...], names: tuple[str, ...]) -> None:
+        self.source, self.keys, self.names = inner.source, keys, names
         self.aggregates: list[AggregateCall] = []
-        self._inner = ExpressionBinder(source, scope)
-        self.outer = ExpressionBinder(source, scope, self._hook)
+        self._inner = inner
+        self.outer = replace(inner, hook=self._hook)
 
     def _hook(self, node: exp.Expr) -> Expression | None:
         """An aggregate or a grouping key as a column of the grouping; a bare column that is neither is refused."""
@@ -41,7 +58,11 @@ class GroupBinder:
             raise self.source.error("unsupported", f"{node.key.upper()} of an aggregate is not supported yet", node)
         if _aggregates_in(node) or isinstance(node, exp.Literal | exp.Null | exp.Boolean):
             return None
+        if node.find(exp.Query) is not None and not any(map(has_subquery, self.keys)):
+            return None
         bound = self._inner.bind(node)
+        if isinstance(bound, Parameter):
+            return bound
         if bound in self.keys:
             position = self.keys.index(bound)
             return Column(position, self.names[position], bound.type, bound.nullable)
@@ -96,16 +117,18 @@ class GroupBinder:
         if _aggregates_in(node.this):
             raise self.source.error("grouping", "aggregates cannot be nested", node.this)
         bound = self._inner.bind(node.this)
+        if parameters_in(bound) and not columns_of(bound):
+            message = f"{node.sql_name()} of outer columns alone belongs to the query around, which is not supported"
+            raise self.source.error("unsupported", message, node, hint="aggregate in the outer query itself")
         return Cast(bound, VARCHAR) if bound.type.kind is Kind.NULL else bound
 
 
-def bind_grouped(
-    node: exp.Select, plan: Plan, scope: Scope, source: Source
-) -> tuple[Plan, list[Item], ExpressionBinder]:
+def bind_grouped(node: exp.Select, plan: Plan, inner: ExpressionBinder) -> tuple[Plan, list[Item], ExpressionBinder]:
     """The grouping, the select list over it, and a binder for ORDER BY."""
-    keys = _keys(node, scope, source)
+    source = inner.source
+    keys = _keys(node, inner)
     names = tuple(f"key{i + 1}" if not isinstance(k, Column) else k.name for i, k in enumerate(keys))
-    groups = GroupBinder(scope, source, keys, names)
+    groups = GroupBinder(inner, keys, names)
     items = []
     for position, entry in enumerate(node.expressions):
         if star_of(entry) is not None:
@@ -121,20 +144,31 @@ def bind_grouped(
             if _aggregates_in(key.this):
                 groups.outer.bind(key.this)
     calls = tuple(groups.aggregates)
+    plan, keys, calls = _without_subqueries(plan, keys, calls)
     result: Plan = Aggregate(plan, names + tuple(call.function.value for call in calls), keys, calls)
-    return (result if condition is None else Filter(result, condition)), items, groups.outer
+    return (result if condition is None else filtered(result, condition)), items, groups.outer
 
 
-def _keys(node: exp.Select, scope: Scope, source: Source) -> tuple[Expression, ...]:
+def _without_subqueries(
+    plan: Plan, keys: tuple[Expression, ...], calls: tuple[AggregateCall, ...]
+) -> tuple[Plan, tuple[Expression, ...], tuple[AggregateCall, ...]]:
+    """Subqueries in keys and arguments as columns of the plan below."""
+    arguments = tuple(call.argument for call in calls if call.argument is not None)
+    plan, cells = attached(plan, keys + arguments)
+    rest = iter(cells[len(keys) :])
+    return plan, cells[: len(keys)], tuple(change_call(call, lambda _: next(rest)) for call in calls)
+
+
+def _keys(node: exp.Select, binder: ExpressionBinder) -> tuple[Expression, ...]:
+    scope, source = binder.scope, binder.source
     group = node.args.get("group")
     if group is None:
         return ()
     refuse_other_parts(group, ("expressions",), source)
     keys: list[Expression] = []
-    binder = ExpressionBinder(source, scope)
     for entry in group.expressions:
         chosen = _chosen(entry, node, scope, source)
-        found = chosen.find(exp.AggFunc)
+        found = _aggregate_in(chosen)
         if found is not None:
             raise source.error("grouping", "an aggregate cannot stand in GROUP BY", found)
         bound = binder.bind(chosen)

@@ -7,6 +7,7 @@ from sqlglot import exp
 from tidemark.algebra.expressions import Column, Expression
 from tidemark.algebra.plans import Distinct, Plan, Project, Sort, SortKey
 from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
+from tidemark.sql.parameters import has_subquery
 from tidemark.sql.text import Source, fold
 
 
@@ -50,6 +51,10 @@ def _key(
     if inner is None or not isinstance(listed, Project):
         raise _only_results(node, source)
     bound = inner.bind(node)
+    if has_subquery(bound):
+        raise source.error(
+            "unsupported", "a subquery in ORDER BY is not supported", node, hint="select it, and order by its name"
+        )
     if bound in listed.expressions:
         return plan.column(listed.expressions.index(bound))
     if isinstance(plan, Distinct):

@@ -10,6 +10,7 @@ import re
 from typing import Final
 
 _MESSAGES: Final = (
+    ("cardinality", r"cardinality: "),
     ("division_by_zero", r"division_by_zero: |Division by zero|DIVIDE_BY_ZERO|REMAINDER_BY_ZERO"),
     (
         "invalid_value",

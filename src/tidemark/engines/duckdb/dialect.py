@@ -9,6 +9,7 @@ from decimal import Decimal
 
 from tidemark.algebra.expressions import Literal
 from tidemark.algebra.functions import Signature, duckdb_cast, duckdb_type
+from tidemark.algebra.functions.templates import DUCKDB_ERROR
 from tidemark.algebra.plans import Given, Stored
 from tidemark.algebra.types import WEIGHT, Kind, Type
 from tidemark.engines.sqltext import Condition, Item, Source, function_call, join_in_order
@@ -62,6 +63,8 @@ def literal_text(literal: Literal) -> str:
 
 class DuckDBDialect:
     """Compiles for one statement: knows where stored relations are and under which names deltas were registered."""
+
+    raising = DUCKDB_ERROR
 
     def __init__(self, table_of: Callable[[str], str], given_names: Mapping[str, str]) -> None:
         self._table_of = table_of

@@ -9,6 +9,7 @@ from functools import cmp_to_key
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.functions import rank
 from tidemark.algebra.plans import (
+    SEVERAL_ROWS,
     Aggregate,
     AggregateCall,
     AggregateFunction,
@@ -145,12 +146,16 @@ def _aggregate(plan: Aggregate, source: Bag) -> Bag:
 def _aggregate_value(call: AggregateCall, group: Bag) -> Value:
     if call.argument is None:
         return sum(group.values())
+    if call.function is AggregateFunction.SINGLE and sum(group.values()) > 1:
+        raise TidemarkError("cardinality", SEVERAL_ROWS)
     values = [(value_of(call.argument, row), weight) for row, weight in group.items()]
     present = [(value, weight) for value, weight in values if value is not None]
     if call.function is AggregateFunction.COUNT:
         return sum(weight for _, weight in present)
     if not present:
         return None
+    if call.function is AggregateFunction.SINGLE:
+        return present[0][0]
     return exact_sum(present, call.type)
 
 

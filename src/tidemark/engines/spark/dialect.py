@@ -20,6 +20,7 @@ from decimal import Decimal
 
 from tidemark.algebra.expressions import Literal
 from tidemark.algebra.functions import Signature, spark_cast, spark_type
+from tidemark.algebra.functions.templates import SPARK_ERROR
 from tidemark.algebra.plans import Given, Plan, Stored
 from tidemark.algebra.types import WEIGHT, Kind, Schema, Type
 from tidemark.engines.spark.routing import Sizes, drives_joins, is_small
@@ -54,6 +55,8 @@ class StoredViews:
 
 class SparkDialect:
     """Compiles for one statement: knows the temporary views of the stored and the given relations."""
+
+    raising = SPARK_ERROR
 
     def __init__(self, stored: Mapping[str, StoredViews], given: Mapping[str, str], sizes: Sizes) -> None:
         self._stored = stored

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from tidemark.algebra.functions import failure_code
 from tidemark.errors import TidemarkError
 
-_OWN: Final = re.compile(r"\b(division_by_zero|overflow|invalid_value): ?([^\n]*)")
+_OWN: Final = re.compile(r"\b(cardinality|division_by_zero|overflow|invalid_value): ?([^\n]*)")
 
 
 def translated(error: PySparkException) -> TidemarkError:
