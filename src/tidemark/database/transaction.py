@@ -23,6 +23,7 @@ from tidemark.network.settle import settle
 from tidemark.sql import statements as st
 from tidemark.sql.catalog import Catalog, Relation, Table, View, kind_of
 from tidemark.sql.changes import (
+    LEAVING,
     DeleteRows,
     InsertQuery,
     InsertRows,
@@ -39,6 +40,7 @@ from tidemark.sql.text import Source, fold
 from tidemark.sql.views import bind_view
 
 T = TypeVar("T")
+NOTHING: Mapping[str, pa.Table] = {}
 
 
 class Transaction:
@@ -156,13 +158,14 @@ class Transaction:
     def _engine(self) -> Engine:
         return self._store.reading(self.catalog)
 
-    def _readable(self, plan: Plan) -> tuple[Plan, Mapping[str, pa.Table]]:
-        """The plan over what is stored and pending. Views are brought up to date only if the plan reads one."""
+    def _readable(self, plan: Plan, named: Mapping[str, pa.Table] = NOTHING) -> tuple[Plan, Mapping[str, pa.Table]]:
+        """The plan over what is stored and pending, and over what is given under a name. Views are brought up to date
+        only if the plan reads one."""
         stored = self._store.stored_of(self.catalog)
         plan = expanded(plan, self.catalog, stored)
         derived = any(isinstance(self.catalog.get(name), View) for name in relations_of(plan))
         resolved, given = readable(plan, stored, self._derived_deltas() if derived else self.pending)
-        return settle(resolved, given, self._engine)
+        return settle(resolved, {**given, **named}, self._engine)
 
     def _parsed(self, sql: str) -> list[tuple[st.Statement, Source]]:
         if not isinstance(sql, str):
@@ -187,10 +190,9 @@ class Transaction:
                 self._apply(table.name, self._evaluate(plan))
             case DeleteRows(table=table, plan=plan):
                 self._apply(table.name, delta_tables.negated(self._evaluate(plan)))
-            case UpdateRows(table=table, plan=plan, assignments=assignments):
+            case UpdateRows(table=table, plan=plan, coming=coming):
                 leaving = self._evaluate(plan)
-                coming = Project(Given("leaving", table.schema), table.schema.names, assignments)
-                new_rows = self._engine.evaluate(coming, {"leaving": leaving})
+                new_rows = self._engine.evaluate(*self._readable(coming, {LEAVING: leaving}))
                 self._apply(table.name, delta_tables.combine(delta_tables.negated(leaving), new_rows))
 
     def _insert(self, table: Table, rows: Rows) -> None:

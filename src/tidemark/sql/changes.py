@@ -8,13 +8,17 @@ from sqlglot import exp
 
 from tidemark.algebra.clock import CLOCK
 from tidemark.algebra.expressions import Expression, Literal, Value
-from tidemark.algebra.plans import Filter, Plan, Project, Scan
+from tidemark.algebra.plans import Given, Plan, Project, Scan
 from tidemark.sql.assignment import assigned, constant
 from tidemark.sql.catalog import Catalog, Table, View
 from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
+from tidemark.sql.grouping import no_aggregates
+from tidemark.sql.lowering import attached, filtered
 from tidemark.sql.queries import QueryBinder
 from tidemark.sql.scope import Scope
 from tidemark.sql.text import Source, fold
+
+LEAVING = "leaving"
 
 
 @dataclass(frozen=True)
@@ -43,11 +47,11 @@ class DeleteRows:
 
 @dataclass(frozen=True)
 class UpdateRows:
-    """UPDATE: the plan gives the rows that leave, the assignments make of each the row that comes."""
+    """UPDATE: the plan gives the rows that leave; ``coming`` makes of each, given as LEAVING, the row that comes."""
 
     table: Table
     plan: Plan
-    assignments: tuple[Expression, ...]
+    coming: Plan
 
 
 def table_for_change(name: str, catalog: Catalog, source: Source, node: exp.Expr | None = None) -> Table:
@@ -93,7 +97,7 @@ def bind_update(tree: exp.Update, catalog: Catalog, source: Source) -> UpdateRow
     table, plan, scope = _selected(tree.this, tree.args.get("where"), catalog, source)
     if not tree.expressions:
         raise source.error("syntax", "UPDATE needs SET column = expression", tree)
-    binder = ExpressionBinder(source, scope)
+    binder = QueryBinder(source, catalog).binder(scope)
     cells: list[Expression] = list(plan.columns())
     taken: set[int] = set()
     for assignment in tree.expressions:
@@ -114,7 +118,8 @@ def bind_update(tree: exp.Update, catalog: Catalog, source: Source) -> UpdateRow
         taken.add(position)
         bound = binder.bind(assignment.expression)
         cells[position] = assigned(bound, table.schema[position], source, assignment.expression)
-    return UpdateRows(table, plan, tuple(cells))
+    leaving, made = attached(Given(LEAVING, table.schema), tuple(cells))
+    return UpdateRows(table, plan, Project(leaving, table.schema.names, made))
 
 
 def _selected(target: exp.Expr, where: exp.Expr | None, catalog: Catalog, source: Source) -> tuple[Table, Plan, Scope]:
@@ -126,7 +131,8 @@ def _selected(target: exp.Expr, where: exp.Expr | None, catalog: Catalog, source
     scope = Scope.of(table.name if alias is None else fold(alias.this), table.schema)
     plan: Plan = Scan(table.name, table.schema)
     if where is not None:
-        plan = Filter(plan, ExpressionBinder(source, scope).condition(where.this, "WHERE"))
+        no_aggregates(where, "WHERE", source)
+        plan = filtered(plan, QueryBinder(source, catalog).binder(scope).condition(where.this, "WHERE"))
     return table, plan, scope
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from sqlglot import exp
 
 from tidemark.algebra.expressions import Call, Case, Cast, Expression, Literal
 from tidemark.algebra.functions import FUNCTIONS, explicit_cast_allowed
+from tidemark.algebra.plans import Plan
 from tidemark.algebra.types import BOOLEAN, DATE, DOUBLE, INT, NULL, TIMESTAMP, VARCHAR, Kind, Type
 from tidemark.errors import TidemarkError
 from tidemark.sql.coerce import (
@@ -121,19 +123,43 @@ _ADAPTING = _COMPARISONS | {"add", "subtract", "coalesce", "greatest", "least", 
 Hook = Callable[[exp.Expr], Expression | None]
 
 
+class Subqueries(Protocol):
+    """Binds subqueries (``subqueries.py``)."""
+
+    def bind(self, node: exp.Expr, around: ExpressionBinder) -> Expression | None: ...
+
+
+class Outer(Protocol):
+    """The query around a subquery, which gives the columns that the subquery itself does not have."""
+
+    @property
+    def around(self) -> ExpressionBinder: ...
+    def column(self, node: exp.Column) -> Expression | None: ...
+    def inside(self, plan: Plan, home: Outer | None) -> Plan: ...
+
+
 @dataclass
 class ExpressionBinder:
-    """Binds expressions in one scope. ``hook`` sees each node first: groupings use it for keys and aggregates."""
+    """Binds expressions in one scope. ``hook`` sees each node first: groupings use it for keys and aggregates.
+
+    Without ``subqueries`` there can be none here; ``frame`` is there inside a subquery.
+    """
 
     source: Source
     scope: Scope
     hook: Hook | None = None
+    subqueries: Subqueries | None = None
+    frame: Outer | None = None
 
     def bind(self, node: exp.Expr) -> Expression:
         if self.hook is not None:
             found = self.hook(node)
             if found is not None:
                 return found
+        if self.subqueries is not None:
+            subquery = self.subqueries.bind(node, self)
+            if subquery is not None:
+                return subquery
         try:
             return self._bind(node)
         except TidemarkError as error:
@@ -173,7 +199,7 @@ class ExpressionBinder:
 
     def _refused(self, node: exp.Expr) -> TidemarkError:
         if isinstance(node, exp.Select | exp.Subquery | exp.Exists | exp.SetOperation):
-            return self.source.error("unsupported", "subqueries in expressions are not supported yet", node)
+            return self.source.error("unsupported", "a subquery cannot stand here", node)
         if isinstance(node, exp.Func):
             name = node.name if isinstance(node, exp.Anonymous) else node.sql_name().lower()
             if name.lower() in _NOT_DETERMINISTIC:
@@ -237,7 +263,15 @@ class ExpressionBinder:
             raise self.source.error("unsupported", "* cannot stand inside an expression", node)
         if node.args.get("db"):
             raise self.source.error("unsupported", "schema names are not supported", node)
+        if self.frame is not None and not self.scope.sees(node):
+            outer = self.frame.column(node)
+            if outer is not None:
+                return outer
         return self.scope.resolve(node, self.source)
+
+    def can_see(self, node: exp.Column) -> bool:
+        """Whether the name means something here or further out."""
+        return self.scope.sees(node) or (self.frame is not None and self.frame.around.can_see(node))
 
     def _literal(self, node: exp.Expr) -> Expression:
         assert isinstance(node, exp.Literal)
@@ -306,7 +340,7 @@ class ExpressionBinder:
 
     def _in(self, node: exp.Expr) -> Expression:
         if node.args.get("query") is not None or node.args.get("unnest") is not None:
-            raise self.source.error("unsupported", "IN with a subquery is not supported yet", node)
+            raise self.source.error("unsupported", "IN with a subquery cannot stand here", node)
         return bind_row_in(self, node) or self._call("in_list", [node.this, *node.expressions], node)
 
     def _case(self, node: exp.Expr) -> Expression:

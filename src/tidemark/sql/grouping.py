@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
-from tidemark.algebra.expressions import Column, Expression
-from tidemark.algebra.plans import AggregateCall, Filter, Plan
+from tidemark.algebra.expressions import Column, Expression, columns_of
+from tidemark.algebra.plans import AggregateCall, Plan
 from tidemark.algebra.types import Kind
+from tidemark.errors import TidemarkError
 from tidemark.sql.aggregates import bind_aggregate, find_aggregate, is_aggregate
 from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
 from tidemark.sql.groupingsets import GroupingSets, sets_of
+from tidemark.sql.lowering import attached, filtered
+from tidemark.sql.parameters import Parameter, has_subquery, parameters_in
 from tidemark.sql.scope import Scope
 from tidemark.sql.selectlist import Item, output_name, star_of
 from tidemark.sql.text import Source, fold
-from tidemark.sql.windows import windowed
+from tidemark.sql.windows import Windows, refuse_windows, windowed
 
 
 def is_grouped(node: exp.Select) -> bool:
@@ -27,17 +32,25 @@ def _aggregates_in(entry: exp.Expr) -> bool:
     return find_aggregate(entry) is not None
 
 
+def no_aggregates(node: exp.Expr, where: str, source: Source) -> None:
+    """Refuse an aggregate or a window function in a clause that is evaluated before rows are grouped."""
+    found = find_aggregate(node)
+    if found is not None:
+        raise source.error("grouping", f"an aggregate cannot stand in {where}", found, hint="use HAVING")
+    refuse_windows(node, where, source)
+
+
 class GroupBinder:
     """Collects the aggregates of one grouped query and binds expressions over keys and aggregates.
 
     The grouping's columns are the keys, then the number of the grouping set if there are several, then the calls.
     """
 
-    def __init__(self, scope: Scope, source: Source, sets: GroupingSets, names: tuple[str, ...]) -> None:
-        self.source, self.sets, self.keys, self.names = source, sets, sets.keys, names
+    def __init__(self, inner: ExpressionBinder, sets: GroupingSets, names: tuple[str, ...], windows: Windows) -> None:
+        self.source, self.sets, self.keys, self.names = inner.source, sets, sets.keys, names
         self.aggregates: list[AggregateCall] = []
-        self._inner = ExpressionBinder(source, scope)
-        self.outer = windowed(ExpressionBinder(source, scope, self._hook))
+        self._inner = inner
+        self.outer = windowed(replace(inner, hook=self._hook), windows)
 
     def _hook(self, node: exp.Expr) -> Expression | None:
         """An aggregate or a grouping key as a column of the grouping; a bare column that is neither is refused."""
@@ -47,7 +60,11 @@ class GroupBinder:
             return bind_aggregate(node, self._inner, self._call)
         if _aggregates_in(node) or isinstance(node, exp.Literal | exp.Null | exp.Boolean):
             return None
+        if node.find(exp.Query) is not None and not any(map(has_subquery, self.keys)):
+            return None
         bound = self._inner.bind(node)
+        if isinstance(bound, Parameter):
+            return bound
         if bound in self.keys:
             position = self.keys.index(bound)
             return Column(position, self.names[position], bound.type, bound.nullable or self.sets.are_several)
@@ -73,19 +90,22 @@ class GroupBinder:
 
     def _call(self, call: AggregateCall) -> Column:
         """The column in which the grouping gives a call; equal calls are one."""
+        if call.argument is not None and parameters_in(call.argument) and not columns_of(call.argument):
+            name = call.function.value.upper()
+            message = f"{name} of outer columns alone belongs to the query around, which is not supported"
+            raise TidemarkError("unsupported", message, hint="aggregate in the outer query itself")
         if call not in self.aggregates:
             self.aggregates.append(call)
         position = self.sets.width + self.aggregates.index(call)
         return Column(position, call.function.value, call.type, call.nullable)
 
 
-def bind_grouped(
-    node: exp.Select, plan: Plan, scope: Scope, source: Source
-) -> tuple[Plan, list[Item], ExpressionBinder]:
+def bind_grouped(node: exp.Select, plan: Plan, inner: ExpressionBinder) -> tuple[Plan, list[Item], ExpressionBinder]:
     """The grouping, the select list over it, and a binder for ORDER BY."""
-    sets = _grouping_sets(node, scope, source)
+    source = inner.source
+    sets = _grouping_sets(node, inner)
     names = tuple(f"key{i + 1}" if not isinstance(k, Column) else k.name for i, k in enumerate(sets.keys))
-    groups = GroupBinder(scope, source, sets, names)
+    groups = GroupBinder(inner, sets, names, tuple(node.args.get("windows") or ()))
     items = []
     for position, entry in enumerate(node.expressions):
         if star_of(entry) is not None:
@@ -100,17 +120,29 @@ def bind_grouped(
         for key in order.expressions:
             if _aggregates_in(key.this):
                 groups.outer.bind(key.this)
-    result = sets.grouped(plan, names, tuple(groups.aggregates))
-    return (result if condition is None else Filter(result, condition)), items, groups.outer
+    plan, keys, calls = _without_subqueries(plan, sets.keys, tuple(groups.aggregates))
+    result = replace(sets, keys=keys).grouped(plan, names, calls)
+    return (result if condition is None else filtered(result, condition)), items, groups.outer
 
 
-def _grouping_sets(node: exp.Select, scope: Scope, source: Source) -> GroupingSets:
+def _without_subqueries(
+    plan: Plan, keys: tuple[Expression, ...], calls: tuple[AggregateCall, ...]
+) -> tuple[Plan, tuple[Expression, ...], tuple[AggregateCall, ...]]:
+    """Subqueries in keys and arguments as columns of the plan below."""
+    read = tuple(part for call in calls for part in call.expressions())
+    plan, cells = attached(plan, keys + read)
+    rest = iter(cells[len(keys) :])
+    changed = tuple(call.with_expressions(tuple(next(rest) for _ in call.expressions())) for call in calls)
+    return plan, cells[: len(keys)], changed
+
+
+def _grouping_sets(node: exp.Select, binder: ExpressionBinder) -> GroupingSets:
+    scope, source = binder.scope, binder.source
     group = node.args.get("group")
     if group is None:
         return GroupingSets((), ((),))
     refuse_other_parts(group, ("expressions",), source)
     keys: list[Expression] = []
-    binder = ExpressionBinder(source, scope)
 
     def position(entry: exp.Expr) -> int:
         chosen = _chosen(entry, node, scope, source)

@@ -9,6 +9,7 @@ from tidemark.algebra.plans import Distinct, Filter, Plan, Project, Sort, SortKe
 from tidemark.algebra.types import BIGINT, BOOLEAN
 from tidemark.algebra.windows import WindowFunction
 from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
+from tidemark.sql.parameters import has_subquery
 from tidemark.sql.text import Source, fold
 from tidemark.sql.windows import Over
 
@@ -106,6 +107,10 @@ def _key(
     if inner is None or not isinstance(listed, Project):
         raise _only_results(node, source)
     bound = inner.bind(node)
+    if has_subquery(bound):
+        raise source.error(
+            "unsupported", "a subquery in ORDER BY is not supported", node, hint="select it, and order by its name"
+        )
     if bound in listed.expressions:
         return plan.column(listed.expressions.index(bound))
     if isinstance(plan, Distinct) or any(isinstance(part, Over) for part in walk(bound)):

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
-from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
-from tidemark.algebra.expressions import conjunction, conjuncts
-from tidemark.algebra.failing import can_fail
-from tidemark.algebra.plans import Distinct, Filter, Join, Plan, Project, Sort, Values
+from tidemark.algebra.plans import Distinct, Plan, Project, Sort
 from tidemark.algebra.types import RESERVED, Schema
-from tidemark.sql.aggregates import find_aggregate
+from tidemark.sql import windows
 from tidemark.sql.catalog import Catalog
 from tidemark.sql.coerce import settle_null
 from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
-from tidemark.sql.grouping import bind_grouped, is_grouped
+from tidemark.sql.grouping import bind_grouped, is_grouped, no_aggregates
+from tidemark.sql.joins import FromBinder
+from tidemark.sql.joins import Item as FromItem
+from tidemark.sql.lowering import attached, filtered
 from tidemark.sql.now import beside_clock, clocked, names_now
 from tidemark.sql.ordering import bind_distinct_on, bind_order
-from tidemark.sql.scope import Scope, Visible
+from tidemark.sql.scope import Scope
 from tidemark.sql.selectlist import Item, output_name, star_of
 from tidemark.sql.setoperations import bind_set_operation, bind_values
-from tidemark.sql.text import Source, fold, tokenize
-from tidemark.sql.windows import attached, refuse_windows, windowed
+from tidemark.sql.subqueries import Frame, SubqueryBinder
+from tidemark.sql.text import Source, fold
+from tidemark.sql.windows import windowed
 
 _ORDER_PARTS = ("order", "limit", "offset")
 _SELECT_PARTS = (
@@ -39,62 +40,81 @@ _SELECT_PARTS = (
     *_ORDER_PARTS,
 )
 _SET_OPERATION_PARTS = ("this", "expression", "distinct", "with_", *_ORDER_PARTS)
-_JOIN_KINDS = frozenset({"", "INNER", "CROSS"})
+
+
+Ctes = Mapping[str, tuple[Plan, Frame | None]]
+"""The relations of WITH that can be named, each with the subquery in which it was bound."""
 
 
 @dataclass
 class QueryBinder:
-    """Binds one statement's queries against a catalog; collects the relations that the text names."""
+    """Binds one statement's queries against a catalog; collects the relations that the text names.
+
+    Inside a subquery, ``frame`` is the query around it.
+    """
 
     source: Source
     catalog: Catalog
     named: set[str] = field(default_factory=set)
+    ctes: Ctes = field(default_factory=dict)
+    frame: Frame | None = None
 
     def bind(self, node: exp.Expr) -> Plan:
         """A query as somebody runs it: ORDER BY and LIMIT are allowed at its end."""
-        return self._query(node, {}, outermost=True)
+        return self._query(node, outermost=True)
 
     def bind_view(self, node: exp.Expr) -> Plan:
         """A query as the definition of a view: a bag of rows. ORDER BY decides which rows LIMIT takes, no more."""
-        return self._query(node, {}, outermost=False)
+        return self._query(node, outermost=False)
 
-    def _query(self, node: exp.Expr, ctes: Mapping[str, Plan], *, outermost: bool) -> Plan:
-        visible = self._with(node, ctes)
+    def binder(self, scope: Scope) -> ExpressionBinder:
+        """For expressions over the columns of a scope, with subqueries."""
+        return ExpressionBinder(self.source, scope, None, SubqueryBinder(self.source, self), self.frame)
+
+    def inner_query(self, node: exp.Expr, frame: Frame) -> Plan:
+        """A subquery of an expression, or behind LATERAL."""
+        return replace(self, frame=frame)._query(node, outermost=False)
+
+    def _query(self, node: exp.Expr, *, outermost: bool) -> Plan:
+        return self._with(node)._body(node, outermost=outermost)
+
+    def _body(self, node: exp.Expr, *, outermost: bool) -> Plan:
         match node:
             case exp.Select():
-                return self._select(node, visible, outermost=outermost)
+                return self._select(node, outermost=outermost)
             case exp.Subquery():
                 refuse_other_parts(node, ("this", "with_"), self.source)
-                return self._query(node.this, visible, outermost=outermost)
+                return self._query(node.this, outermost=outermost)
             case exp.Union() | exp.Except() | exp.Intersect():
-                return self._set_operation(node, visible, outermost=outermost)
+                return self._set_operation(node, outermost=outermost)
             case exp.Values():
                 refuse_other_parts(node, ("expressions", *_ORDER_PARTS), self.source)
                 return self._ordered(node, bind_values(node, self.source), None, outermost=outermost)
         raise self.source.error("unsupported", f"{node.key.upper()} is not a query", node)
 
-    def _with(self, node: exp.Expr, ctes: Mapping[str, Plan]) -> Mapping[str, Plan]:
+    def _with(self, node: exp.Expr) -> QueryBinder:
+        """The binder that knows the relations of the query's WITH too."""
         clause = node.args.get("with_")
         if clause is None:
-            return ctes
+            return self
         if clause.args.get("recursive"):
             raise self.source.error("unsupported", "WITH RECURSIVE is not supported yet", clause)
-        visible = dict(ctes)
+        inside = self
         for cte in clause.expressions:
             refuse_other_parts(cte, ("this", "alias", "materialized"), self.source)
             name = fold(cte.args["alias"].this)
             if name in {fold(other.args["alias"].this) for other in clause.expressions if other is not cte}:
                 raise self.source.error("ambiguous_name", f"WITH names {name!r} twice", cte.args["alias"])
-            plan = self._query(cte.this, visible, outermost=False)
-            visible[name] = self._renamed(plan, cte.args["alias"])
-        return visible
+            plan = self._renamed(inside._query(cte.this, outermost=False), cte.args["alias"])
+            inside = replace(inside, ctes={**inside.ctes, name: (plan, self.frame)})
+        return inside
 
     # Set operations
 
-    def _set_operation(self, node: exp.SetOperation, ctes: Mapping[str, Plan], *, outermost: bool) -> Plan:
+    def _set_operation(self, node: exp.SetOperation, *, outermost: bool) -> Plan:
         refuse_other_parts(node, _SET_OPERATION_PARTS, self.source)
-        left = self._query(node.left, ctes, outermost=False)
-        right = self._query(node.right, ctes, outermost=False)
+        left = self._query(node.left, outermost=False)
+        right = self._query(node.right, outermost=False)
         plan = bind_set_operation(node, left, right, self.source)
         return self._ordered(node, plan, None, outermost=outermost)
 
@@ -107,23 +127,24 @@ class QueryBinder:
 
     # SELECT
 
-    def _select(self, node: exp.Select, ctes: Mapping[str, Plan], *, outermost: bool) -> Plan:
+    def _select(self, node: exp.Select, *, outermost: bool) -> Plan:
         refuse_other_parts(node, _SELECT_PARTS, self.source)
         if not node.expressions:
             raise self.source.error("syntax", "SELECT needs at least one column", node)
-        plan, scope = self._from(node, ctes)
-        named = tuple(node.args.get("windows") or ())
-        binder = windowed(ExpressionBinder(self.source, scope), named)
+        plan, scope = FromBinder(self).bind(node)
+        binder = self.binder(scope)
         where = node.args.get("where")
         if where is not None:
-            self._no_aggregates(where, "WHERE")
+            no_aggregates(where, "WHERE", self.source)
             plan = self._where(plan, where.this, binder)
         if is_grouped(node):
-            plan, items, hidden_binder = bind_grouped(node, plan, scope, self.source)
+            plan, items, hidden_binder = bind_grouped(node, plan, binder)
         else:
-            items, hidden_binder = self._items(node, scope, binder), binder
-        plan, shown = attached(plan, tuple(settle_null(item.expression) for item in items))
-        listed = Project(plan, tuple(item.name for item in items), shown)
+            hidden_binder = windowed(binder, tuple(node.args.get("windows") or ()))
+            items = self._items(node, scope, hidden_binder)
+        plan, cells = attached(plan, tuple(settle_null(item.expression) for item in items))
+        plan, cells = windows.attached(plan, cells)
+        listed = Project(plan, tuple(item.name for item in items), cells)
         distinct = node.args.get("distinct")
         if distinct is not None and distinct.args.get("on") is not None:
             return bind_distinct_on(node, listed, hidden_binder, self.source, outermost=outermost)
@@ -132,9 +153,9 @@ class QueryBinder:
 
     def _where(self, plan: Plan, node: exp.Expr, binder: ExpressionBinder) -> Plan:
         if self.source.now is not None or not names_now(node):
-            return Filter(plan, binder.condition(node, "WHERE"))
+            return filtered(plan, binder.condition(node, "WHERE"))
         timed, now = beside_clock(plan)
-        kept = Filter(timed, clocked(binder, now).condition(node, "WHERE"))
+        kept = filtered(timed, clocked(binder, now).condition(node, "WHERE"))
         return Project(kept, plan.schema.names, kept.columns()[: len(plan.schema)])
 
     def _items(self, node: exp.Select, scope: Scope, binder: ExpressionBinder) -> list[Item]:
@@ -156,61 +177,22 @@ class QueryBinder:
             raise self.source.error("syntax", "* needs a FROM clause", entry)
         return [Item(v.name, None, v.column) for v in visible]
 
-    def _no_aggregates(self, node: exp.Expr, where: str) -> None:
-        found = find_aggregate(node)
-        if found is not None:
-            raise self.source.error("grouping", f"an aggregate cannot stand in {where}", found, hint="use HAVING")
-        refuse_windows(node, where, self.source)
-
     # FROM
 
-    def _from(self, node: exp.Select, ctes: Mapping[str, Plan]) -> tuple[Plan, Scope]:
-        clause = node.args.get("from_")
-        if clause is None:
-            return Values(((),), Schema(())), Scope()
-        items, nodes = [self._table(clause.this, ctes)], [clause.this]
-        for join in node.args.get("joins") or ():
-            if self._is_comma(join):
-                items.append(self._table(join.this, ctes))
-                nodes.append(join.this)
-            else:
-                items[-1] = self._join(*items[-1], join, ctes)
-        plan, scope = items[0]
-        for (other, other_scope), written in zip(items[1:], nodes[1:], strict=True):
-            self._no_name_twice(scope, other_scope, written)
-            scope = scope.beside(other_scope.shifted(len(plan.schema)))
-            plan = Join(plan, other, conjunction(()))
-        return plan, scope
-
-    def _is_comma(self, join: exp.Join) -> bool:
-        """Whether a join without kind and condition was written as a comma. JOIN binds tighter than a comma does, and
-        needs a condition; sqlglot's tree does not tell the two apart, so the tokens are asked."""
-        if any(join.args.get(part) for part in ("kind", "on", "using", "side", "method")):
-            return False
-        start = self.source.place_offset(join.this)
-        before = [token for token in tokenize(self.source) if token.start < start]
-        operator = next(t for t in reversed(before) if t.token_type in (TokenType.COMMA, TokenType.JOIN))
-        if operator.token_type is TokenType.JOIN:
-            raise self.source.error("syntax", "JOIN needs ON or USING", operator, hint="CROSS JOIN makes all pairs")
-        return True
-
-    def _no_name_twice(self, left: Scope, right: Scope, node: exp.Expr) -> None:
-        shared = left.relations & right.relations
-        if shared:
-            raise self.source.error(
-                "ambiguous_name", f"{sorted(shared)[0]!r} stands twice in FROM", node, hint="give one of them an alias"
-            )
-
-    def _table(self, node: exp.Expr, ctes: Mapping[str, Plan]) -> tuple[Plan, Scope]:
+    def table(self, node: exp.Expr) -> tuple[Plan, Scope]:
+        """A relation, a subquery, VALUES, or joins in parentheses."""
+        if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):
+            refuse_other_parts(node, ("this", "joins"), self.source)
+            plan, scope = self.table(node.this)
+            return self._with_joins(plan, scope, node)
         if isinstance(node, exp.Subquery):
             refuse_other_parts(node, ("this", "alias", "joins", "with_"), self.source)
-            plan = self._query(node.this, ctes, outermost=False)
-            plan, alias = self._aliased(plan, node, None)
+            plan, alias = self._aliased(self._query(node.this, outermost=False), node, None)
         elif isinstance(node, exp.Values):
             refuse_other_parts(node, ("expressions", "alias", "joins"), self.source)
             plan, alias = self._aliased(bind_values(node, self.source), node, None)
         elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
-            plan, alias = self._aliased(self._relation(node, ctes), node, fold(node.this))
+            plan, alias = self._aliased(self._relation(node), node, fold(node.this))
         else:
             raise self.source.error(
                 "unsupported",
@@ -218,19 +200,31 @@ class QueryBinder:
                 node,
                 hint="FROM takes relations, subqueries and VALUES",
             )
-        joined = node.args.get("joins") or ()
-        scope = Scope.of(alias, plan.schema)
-        for join in joined:
-            plan, scope = self._join(plan, scope, join, ctes)
-        return plan, scope
+        return self._with_joins(plan, Scope.of(alias, plan.schema), node)
 
-    def _relation(self, node: exp.Table, ctes: Mapping[str, Plan]) -> Plan:
+    def lateral(self, node: exp.Lateral, frame: Frame) -> tuple[Plan, Scope]:
+        """A subquery that may name what stands left of it; its plan has parameters."""
+        refuse_other_parts(node, ("this", "alias"), self.source)
+        if not isinstance(node.this, exp.Subquery):
+            raise self.source.error("unsupported", "LATERAL takes a subquery", node)
+        refuse_other_parts(node.this, ("this", "with_"), self.source)
+        plan, alias = self._aliased(self.inner_query(node.this, frame), node, None)
+        return plan, Scope.of(alias, plan.schema)
+
+    def _with_joins(self, plan: Plan, scope: Scope, node: exp.Expr) -> tuple[Plan, Scope]:
+        item = FromItem(plan, scope)
+        for join in node.args.get("joins") or ():
+            item = FromBinder(self).join(item, join)
+        return item.plan, item.scope
+
+    def _relation(self, node: exp.Table) -> Plan:
         if node.args.get("db") is not None:
             raise self.source.error("unsupported", "schema names are not supported", node)
         refuse_other_parts(node, ("this", "alias", "joins"), self.source)
         name = fold(node.this)
-        if name in ctes:
-            return ctes[name]
+        if name in self.ctes:
+            plan, home = self.ctes[name]
+            return plan if self.frame is None else self.frame.inside(plan, home)
         if self.catalog.get(name) is None:
             raise self.source.error(
                 "unknown_relation",
@@ -251,67 +245,6 @@ class QueryBinder:
         """The plan with the column names of an alias, as in ``q (a, b)``."""
         columns = [fold(column) for column in alias.args.get("columns") or ()]
         return rename(plan, columns, self.source, alias) if columns else plan
-
-    def _join(self, left: Plan, left_scope: Scope, node: exp.Join, ctes: Mapping[str, Plan]) -> tuple[Plan, Scope]:
-        refuse_other_parts(node, ("this", "on", "using", "kind", "side", "method"), self.source)
-        kind = str(node.args.get("kind") or "").upper()
-        side = str(node.args.get("side") or "").upper()
-        method = str(node.args.get("method") or "").upper()
-        if kind == "CROSS" and (node.args.get("on") or node.args.get("using")):
-            raise self.source.error("syntax", "CROSS JOIN takes no condition", node)
-        natural = method == "NATURAL" and kind != "CROSS"
-        if side or (method and not natural) or kind not in _JOIN_KINDS:
-            asked = " ".join(word for word in (method, side, kind) if word)
-            raise self.source.error("unsupported", f"{asked} JOIN is not supported yet", node)
-        right, right_scope = self._table(node.this, ctes)
-        self._no_name_twice(left_scope, right_scope, node.this)
-        right_scope = right_scope.shifted(len(left.schema))
-        using = node.args.get("using")
-        if natural:
-            using = self._common(left_scope, right_scope, node)
-        if using:
-            return self._join_using(left, left_scope, right, right_scope, using)
-        scope = left_scope.beside(right_scope)
-        on = node.args.get("on")
-        if on is not None:
-            self._no_aggregates(on, "ON")
-        if on is None:
-            return Join(left, right, conjunction(())), scope
-        parts = conjuncts(ExpressionBinder(self.source, scope).condition(on, "ON"))
-        # A condition that can fail is checked on joined rows, where pairs that never were have cancelled.
-        plan: Plan = Join(left, right, conjunction(tuple(part for part in parts if not can_fail(part))))
-        failing = tuple(part for part in parts if can_fail(part))
-        return (Filter(plan, conjunction(failing)) if failing else plan), scope
-
-    def _common(self, left: Scope, right: Scope, node: exp.Join) -> list[exp.Expr]:
-        """The columns of a NATURAL join: those that both sides list, in the order of the left side."""
-        refuse_other_parts(node, ("this", "kind", "method"), self.source)
-        there = {visible.name for visible in right.listed}
-        names = dict.fromkeys(visible.name for visible in left.listed if visible.name in there)
-        common: list[exp.Expr] = [exp.to_identifier(name, quoted=True) for name in names]
-        place = next((part.meta for part in node.walk() if "start" in part.meta), {})
-        for identifier in common:  # so that an error points at the joined relation
-            identifier.meta.update(place)
-        return common
-
-    def _join_using(
-        self, left: Plan, left_scope: Scope, right: Plan, right_scope: Scope, using: list[exp.Expr]
-    ) -> tuple[Plan, Scope]:
-        names = [fold(column) for column in using]
-        if len(set(names)) < len(names):
-            raise self.source.error("duplicate_column", "a column stands twice in USING", using[-1])
-        both = ExpressionBinder(self.source, Scope())
-        predicates, merged = [], []
-        for column in using:
-            node = exp.Column(this=column)
-            pair = (left_scope.resolve(node, self.source), right_scope.resolve(node, self.source))
-            equal = both.call("eq", pair, node)
-            predicates.append(equal)
-            # The merged column has the type in which the two are compared.
-            merged.append(Visible(None, fold(column), equal.children()[0]))
-        rest = tuple(v for v in left_scope.listed + right_scope.listed if v.name not in names)
-        scope = Scope(left_scope.qualified + right_scope.qualified, tuple(merged) + rest)
-        return Join(left, right, conjunction(tuple(predicates))), scope
 
 
 def rename(plan: Plan, names: list[str], source: Source, node: exp.Expr | None) -> Plan:

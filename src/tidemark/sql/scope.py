@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from tidemark.algebra.expressions import Column, Expression, shift
+from tidemark.algebra.expressions import Call, Column, Expression, shift
+from tidemark.algebra.functions import FUNCTIONS
+from tidemark.algebra.plans import Plan
 from tidemark.algebra.types import Schema
 from tidemark.sql.text import Source, fold
 
@@ -44,6 +46,21 @@ class Scope:
 
     def beside(self, other: Scope) -> Scope:
         return Scope(self.qualified + other.qualified, self.listed + other.listed)
+
+    def over(self, plan: Plan) -> Scope:
+        """The same names over a plan whose columns may be NULL where they could not before."""
+
+        def renewed(columns: tuple[Visible, ...]) -> tuple[Visible, ...]:
+            return tuple(replace(v, column=_over(v.column, plan)) for v in columns)
+
+        return Scope(renewed(self.qualified), renewed(self.listed))
+
+    def sees(self, node: exp.Column) -> bool:
+        """Whether the name means something in this scope, so that it is not looked for further out."""
+        table = node.args.get("table")
+        if table is not None:
+            return fold(table) in self.relations
+        return any(visible.name == fold(node.this) for visible in self.listed)
 
     @property
     def relations(self) -> frozenset[str]:
@@ -84,6 +101,17 @@ class Scope:
         names = list(dict.fromkeys(visible.name for visible in self.listed))
         shown = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
         return f"columns: {shown}" if names else "there is no FROM clause"
+
+
+def _over(expression: Expression, plan: Plan) -> Expression:
+    if isinstance(expression, Column):
+        return plan.column(expression.index)
+    children = tuple(_over(child, plan) for child in expression.children())
+    renewed = expression.with_children(children) if children else expression
+    if isinstance(renewed, Call):
+        nullable = FUNCTIONS[renewed.function].nullable(tuple(child.nullable for child in children))
+        return replace(renewed, nullable=nullable)
+    return renewed
 
 
 def _shift(columns: Iterable[Visible], offset: int) -> tuple[Visible, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from sqlglot import exp
 
@@ -68,7 +68,11 @@ class Over(Expression):
         )
 
 
-def windowed(binder: ExpressionBinder, named: tuple[exp.Expr, ...] = ()) -> ExpressionBinder:
+Windows: TypeAlias = tuple[exp.Expr, ...]
+"""The named windows of a query's WINDOW clause."""
+
+
+def windowed(binder: ExpressionBinder, named: Windows = ()) -> ExpressionBinder:
     """The binder, which also takes window functions; ``named`` are the windows of the WINDOW clause."""
     inner = binder.hook
 

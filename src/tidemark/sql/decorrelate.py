@@ -1,0 +1,352 @@
+"""Decorrelation: a subquery Q(p) with parameters as plans without any.
+
+Two ways, of which the first is tried first:
+
+*Pulling.* ``pull(Q)`` gives a plan P, conditions c and outputs o with Q(p) = π[o(p)] σ[c(p)] P for every p. Conditions
+rise through filters, projections and joins. Through δ and γ rise equalities only: for one p the column that equals it
+has one value, so grouping by it as well changes nothing.
+
+*A domain.* D has every p once, D = δ π[arguments](A). ``dependent(Q, D)`` is the relation of all (p, row of Q(p)):
+
+    D ⋈→ Q               = D × Q                                  if Q has no parameters
+    D ⋈→ σ[c(p)] Q       = σ[c(D)] (D ⋈→ Q),     π alike          p becomes a column of D
+    D ⋈→ (Q ⋈ R)         = (D ⋈→ Q) ⋈[D = D] (D ⋈→ R)             one side is enough if the other has no parameters
+    D ⋈→ (Q ⊎ R)         = (D ⋈→ Q) ⊎ (D ⋈→ R),  −, ∸, ∩ alike
+    D ⋈→ δ Q             = δ (D ⋈→ Q)
+    D ⋈→ γ[k; f] Q       = γ[D, k; f] (D ⋈→ Q) = G                if there are keys
+    D ⋈→ ω[k; f] Q       = ω[D, k; f] (D ⋈→ Q),   first[n] alike, by the number of a row
+    D ⋈→ γ[; f] Q        = G ⊎ (D − π[D] G) × f(∅)                COUNT of nothing is 0, other aggregates are NULL
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from tidemark.algebra.expressions import (
+    TRUE,
+    Call,
+    Column,
+    Expression,
+    Literal,
+    columns_of,
+    conjunction,
+    conjuncts,
+    shift,
+    substitute,
+    transform,
+)
+from tidemark.algebra.failing import can_fail
+from tidemark.algebra.plans import (
+    Aggregate,
+    AggregateCall,
+    AggregateFunction,
+    Difference,
+    Distinct,
+    Filter,
+    Intersection,
+    Join,
+    Negate,
+    Plan,
+    Project,
+    Sort,
+    SortKey,
+    Union,
+    Window,
+    WindowCall,
+)
+from tidemark.algebra.types import BIGINT, BOOLEAN, INT
+from tidemark.algebra.windows import WindowFunction
+from tidemark.sql.parameters import (
+    Parameter,
+    change_call,
+    not_decorrelated,
+    parameters_in,
+    parameters_of,
+)
+from tidemark.sql.semijoins import EQUALITIES, filtered_by, same
+
+COUNTS = (AggregateFunction.COUNT_ROWS, AggregateFunction.COUNT)
+Cells = tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """Q(p) = π[outputs] σ[conditions] plan. Only conditions and outputs read parameters."""
+
+    plan: Plan
+    conditions: Cells
+    outputs: Cells
+
+    def links(self) -> tuple[Link, ...] | None:
+        """The conditions as equalities between parameters and columns, or None if one is something else."""
+        found = [link_of(condition) for condition in self.conditions]
+        links = tuple(link for link in found if link is not None)
+        return links if len(links) == len(found) else None
+
+
+@dataclass(frozen=True)
+class Link:
+    """An equality of an expression of parameters and one of the plan's columns."""
+
+    function: str
+    outer: Expression
+    inner: Expression
+    nullable: bool
+
+    def on(self, column: Expression) -> Expression:
+        return Call(self.function, (self.outer, column), BOOLEAN, self.nullable)
+
+
+def link_of(condition: Expression) -> Link | None:
+    if not isinstance(condition, Call) or condition.function not in EQUALITIES or can_fail(condition):
+        return None
+    one, other = condition.arguments
+    for outer, inner in ((one, other), (other, one)):
+        if parameters_in(outer) and not columns_of(outer) and columns_of(inner) and not parameters_in(inner):
+            return Link(condition.function, outer, inner, condition.nullable)
+    return None
+
+
+def pull(plan: Plan) -> Pulled | None:
+    """Q as a plan without parameters, and what reads them above it; None if that is not possible."""
+    if not parameters_of(plan):
+        return Pulled(plan, (), plan.columns())
+    match plan:
+        case Filter(input=source, predicate=predicate):
+            base = pull(source)
+            return None if base is None else _with_conditions(base, conjuncts(predicate))
+        case Project(input=source, expressions=expressions):
+            base = pull(source)
+            if base is None:
+                return None
+            return replace(base, outputs=tuple(substitute(e, base.outputs) for e in expressions))
+        case Join(left=left, right=right, predicate=predicate):
+            one, other = pull(left), pull(right)
+            return None if one is None or other is None else _joined(one, other, conjuncts(predicate))
+        case Negate(input=source):
+            base = pull(source)
+            return None if base is None else replace(base, plan=Negate(base.plan))
+        case Distinct(input=source):
+            return _distinct(pull(source))
+        case Union(parts=parts):
+            return _union(plan, tuple(pull(part) for part in parts))
+        case Aggregate(input=source) if plan.keys:
+            return _grouped(plan, pull(source))
+    return None
+
+
+def _with_conditions(base: Pulled, conditions: Cells) -> Pulled:
+    """What reads no parameter and cannot fail filters the plan; everything else rises."""
+    bound = tuple(substitute(c, base.outputs) for c in conditions)
+    rising = tuple(c for c in bound if parameters_in(c) or can_fail(c))
+    staying = tuple(c for c in bound if c not in rising and c != TRUE)
+    plan = base.plan
+    if isinstance(plan, Join) and staying:
+        own = tuple(c for c in conjuncts(plan.predicate) if c != TRUE)
+        plan = replace(plan, predicate=conjunction(own + staying))
+    else:
+        plan = filtered_by(plan, staying)
+    return replace(base, plan=plan, conditions=base.conditions + rising)
+
+
+def _joined(left: Pulled, right: Pulled, conditions: Cells) -> Pulled:
+    width = len(left.plan.schema)
+    both = Pulled(
+        Join(left.plan, right.plan, TRUE),
+        left.conditions + tuple(shift(c, width) for c in right.conditions),
+        left.outputs + tuple(shift(e, width) for e in right.outputs),
+    )
+    return _with_conditions(both, conditions)
+
+
+def _distinct(base: Pulled | None) -> Pulled | None:
+    links = None if base is None else base.links()
+    if base is None or links is None or not _settled(base.outputs):
+        return None
+    return _over_links(lambda: Distinct(_listed(base, links)), base.outputs, links)
+
+
+def _union(plan: Union, parts: tuple[Pulled | None, ...]) -> Pulled | None:
+    bases = [part for part in parts if part is not None]
+    links = [links for links in (base.links() for base in bases) if links is not None]
+    if len(bases) < len(parts) or len(links) < len(parts) or not all(_settled(base.outputs) for base in bases):
+        return None
+    if len({tuple((link.function, link.outer) for link in part) for part in links}) > 1:
+        return None
+    listed = tuple(_listed(base, part) for base, part in zip(bases, links, strict=True))
+    return _over_links(lambda: Union(listed), bases[0].outputs, links[0])
+
+
+def _grouped(plan: Aggregate, base: Pulled | None) -> Pulled | None:
+    grouped = None if base is None else grouped_by_links(plan, base)
+    if grouped is None:
+        return None
+    result, links = grouped
+    keys = len(plan.keys)
+    columns = result.columns()
+    placed = tuple(columns[:keys]) + tuple(columns[keys + len(links) :])
+    conditions = tuple(link.on(columns[keys + i]) for i, link in enumerate(links))
+    return Pulled(result, conditions, placed)
+
+
+def grouped_by_links(plan: Aggregate, base: Pulled) -> tuple[Aggregate, tuple[Link, ...]] | None:
+    """γ grouped by its own keys, then by the columns that equal parameters; None if other conditions decide, or if
+    an expression that can fail would see rows that no parameter asks for."""
+    links = base.links()
+    keys = tuple(substitute(key, base.outputs) for key in plan.keys)
+    calls = tuple(change_call(call, lambda e: substitute(e, base.outputs)) for call in plan.aggregates)
+    if links is None or not _settled(keys + tuple(part for call in calls for part in call.expressions())):
+        return None
+    count = len(plan.keys)
+    names = plan.names[:count] + tuple(f"p{i}" for i in range(len(links))) + plan.names[count:]
+    return Aggregate(base.plan, names, keys + tuple(link.inner for link in links), calls), links
+
+
+def _settled(cells: Cells) -> bool:
+    return not any(parameters_in(cell) or can_fail(cell) for cell in cells)
+
+
+def _listed(base: Pulled, links: tuple[Link, ...]) -> Plan:
+    cells = base.outputs + tuple(link.inner for link in links)
+    return Project(base.plan, tuple(f"c{i}" for i in range(len(cells))), cells)
+
+
+def _over_links(make: Callable[[], Plan], outputs: Cells, links: tuple[Link, ...]) -> Pulled:
+    plan = make()
+    columns = plan.columns()
+    conditions = tuple(link.on(columns[len(outputs) + i]) for i, link in enumerate(links))
+    return Pulled(plan, conditions, tuple(columns[: len(outputs)]))
+
+
+def dependent(plan: Plan, domain: Plan) -> Plan:
+    """D ⋈→ Q: the columns of D, then those of Q. D is a set whose columns are the parameters in order."""
+    width = len(domain.schema)
+
+    def moved(expression: Expression) -> Expression:
+        return transform(expression, lambda e: _of_domain(e, domain, width))
+
+    if not parameters_of(plan):
+        return Join(domain, plan, TRUE)
+    names = domain.schema.names
+    match plan:
+        case Filter(input=source, predicate=predicate):
+            return _narrowed(dependent(source, domain), moved(predicate))
+        case Project(input=source, expressions=expressions):
+            below = dependent(source, domain)
+            return Project(below, names + plan.names, below.columns()[:width] + tuple(map(moved, expressions)))
+        case Join():
+            return _dependent_join(plan, domain, moved)
+        case Union(parts=parts):
+            return Union(tuple(dependent(part, domain) for part in parts))
+        case Difference() | Intersection() | Negate() | Distinct():
+            return plan.with_inputs(tuple(dependent(child, domain) for child in plan.inputs()))
+        case Aggregate(input=source, keys=keys, aggregates=aggregates):
+            below = dependent(source, domain)
+            calls = tuple(change_call(call, moved) for call in aggregates)
+            cells = below.columns()[:width] + tuple(map(moved, keys))
+            grouped = Aggregate(below, names + plan.names, cells, calls, plan.signed)
+            return grouped if keys else with_empty_groups(grouped, domain)
+        case Window(input=source, partition=partition, order=order, calls=window_calls):
+            below = dependent(source, domain)
+            by = below.columns()[:width] + tuple(below.column(part.index + width) for part in partition)
+            moved_calls = tuple(call.with_arguments(tuple(map(moved, call.arguments))) for call in window_calls)
+            return Window(below, plan.names, by, _moved_keys(order, moved), moved_calls)
+        case Sort(input=source, keys=sort_keys):
+            return _first_of_each(plan, dependent(source, domain), width, _moved_keys(sort_keys, moved))
+    raise not_decorrelated(plan)
+
+
+def _moved_keys(keys: tuple[SortKey, ...], moved: Callable[[Expression], Expression]) -> tuple[SortKey, ...]:
+    return tuple(replace(key, expression=moved(key.expression)) for key in keys)
+
+
+def _first_of_each(plan: Sort, below: Plan, width: int, keys: tuple[SortKey, ...]) -> Plan:
+    """The first rows for each p, by their numbers: D ⋈→ first[n] Q = σ[number ≤ n] ω[D; number](D ⋈→ Q)."""
+    call = WindowCall(WindowFunction.ROW_NUMBER)
+    numbered = Window(below, ("number",), below.columns()[:width], keys, (call,))
+    number = numbered.column(len(below.schema))
+    conditions = [Call("gt", (number, Literal(plan.offset, BIGINT)), BOOLEAN, nullable=False)]
+    if plan.limit is not None:
+        last = Literal(plan.offset + plan.limit, BIGINT)
+        conditions.append(Call("le", (number, last), BOOLEAN, nullable=False))
+    chosen = Filter(numbered, conjunction(tuple(conditions)))
+    columns = chosen.columns()[: width + len(plan.schema)]
+    return Project(chosen, tuple(column.name for column in columns), columns)
+
+
+def _of_domain(expression: Expression, domain: Plan, width: int) -> Expression | None:
+    if isinstance(expression, Parameter):
+        return domain.column(expression.index)
+    return shift(expression, width) if isinstance(expression, Column) else None
+
+
+def _narrowed(plan: Plan, predicate: Expression) -> Plan:
+    """σ[predicate], in the join itself if it is over one."""
+    parts = tuple(part for part in conjuncts(predicate) if part != TRUE)
+    if isinstance(plan, Join) and not any(map(can_fail, parts)):
+        own = tuple(part for part in conjuncts(plan.predicate) if part != TRUE)
+        return replace(plan, predicate=conjunction(own + parts))
+    return filtered_by(plan, parts)
+
+
+def _dependent_join(plan: Join, domain: Plan, moved: Callable[[Expression], Expression]) -> Plan:
+    width, left = len(domain.schema), len(plan.left.schema)
+    predicate = moved(plan.predicate)
+    if not parameters_of(plan.right):
+        return _narrowed(Join(dependent(plan.left, domain), plan.right, TRUE), predicate)
+    right = dependent(plan.right, domain)
+    names = domain.schema.names + plan.schema.names
+    if not parameters_of(plan.left):
+        both = Join(plan.left, right, TRUE)
+        columns = both.columns()
+        cells = columns[left : left + width] + columns[:left] + columns[left + width :]
+    else:
+        first = dependent(plan.left, domain)
+        both = Join(first, right, same(first.columns()[:width], right, width + left))
+        columns = both.columns()
+        cells = columns[: width + left] + columns[width + left + width :]
+    return filtered_by_columns(both, names, cells, predicate)
+
+
+def filtered_by_columns(plan: Join, names: tuple[str, ...], cells: tuple[Column, ...], predicate: Expression) -> Plan:
+    """π[cells] of the join, narrowed by a predicate over those cells."""
+    return Project(_narrowed(plan, substitute(predicate, cells)), names, cells)
+
+
+def with_empty_groups(grouped: Aggregate, domain: Plan) -> Plan:
+    """G ⊎ (D − π[D] G) × f(∅)."""
+    width = len(domain.schema)
+    there = Project(grouped, domain.schema.names, grouped.columns()[:width])
+    missing = Union((domain, Negate(there)))
+    cells = missing.columns() + tuple(map(of_nothing, grouped.aggregates))
+    return Union((grouped, Project(missing, grouped.names, cells)))
+
+
+def with_asked_groups(groups: Aggregate, links: tuple[Link, ...], asked: Plan) -> Aggregate:
+    """γ with a group for each asked value too: γ[k; f](E ⊎ asked × NULLs), where f counts no NULL.
+
+    Rows of E whose value '=' cannot find, because it is NULL, are left out, since groups are found NULL by NULL.
+    """
+    keys = groups.keys
+    arguments = tuple(call.argument or Literal(1, INT) for call in groups.aggregates)
+    present = tuple(
+        Call("is_not_null", (key,), BOOLEAN, nullable=False)
+        for key, link in zip(keys, links, strict=True)
+        if link.function == "eq" and key.nullable
+    )
+    names = tuple(f"k{i}" for i in range(len(keys))) + tuple(f"a{i}" for i in range(len(arguments)))
+    rows = Project(filtered_by(groups.input, present), names, keys + arguments)
+    nothing = tuple(Literal(None, argument.type) for argument in arguments)
+    source = Union((rows, Project(asked, names, (*asked.columns(), *nothing))))
+    columns = source.columns()
+    calls = tuple(
+        AggregateCall(AggregateFunction.COUNT, column) if call.argument is None else replace(call, argument=column)
+        for call, column in zip(groups.aggregates, columns[len(keys) :], strict=True)
+    )
+    return Aggregate(source, groups.names, columns[: len(keys)], calls)
+
+
+def of_nothing(call: AggregateCall) -> Literal:
+    """The aggregate over no rows."""
+    return Literal(0 if call.function in COUNTS else None, call.type)

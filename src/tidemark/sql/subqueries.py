@@ -1,0 +1,148 @@
+"""Binding subqueries inside expressions: EXISTS, IN, ANY, SOME, ALL and scalar subqueries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from sqlglot import exp
+
+from tidemark.algebra.expressions import Expression, Literal, conjunction
+from tidemark.algebra.plans import Plan
+from tidemark.algebra.types import BOOLEAN
+from tidemark.sql.expressions import ExpressionBinder, Outer, refuse_other_parts
+from tidemark.sql.parameters import AnyRow, Exists, Parameter, Scalar, change_parameters
+from tidemark.sql.text import Source
+
+_COMPARISONS: dict[type[exp.Expr], tuple[str, str]] = {
+    exp.EQ: ("eq", "ne"),
+    exp.NEQ: ("ne", "eq"),
+    exp.LT: ("lt", "ge"),
+    exp.LTE: ("le", "gt"),
+    exp.GT: ("gt", "le"),
+    exp.GTE: ("ge", "lt"),
+}
+"""Each comparison and its opposite: x op ALL (Q) is NOT x opposite ANY (Q)."""
+_QUERIES = (exp.Select, exp.Subquery, exp.SetOperation, exp.Values)
+
+
+@dataclass
+class Frame:
+    """The query around a subquery, as the subquery sees it: it gives columns, which become the arguments."""
+
+    around: ExpressionBinder
+    arguments: list[Expression] = field(default_factory=list)
+
+    def column(self, node: exp.Column) -> Expression | None:
+        """The parameter for a column of the query around, or of one further out."""
+        if not self.around.can_see(node):
+            return None
+        return self.parameter(self.around.bind(node))
+
+    def parameter(self, argument: Expression) -> Expression:
+        if argument not in self.arguments:
+            self.arguments.append(argument)
+        name = getattr(argument, "name", "outer")
+        return Parameter(self.arguments.index(argument), str(name), argument.type, argument.nullable)
+
+    def inside(self, plan: Plan, home: Outer | None) -> Plan:
+        """A plan that was bound further out, in the subquery of ``home``, as this subquery reads it."""
+        if home is self:
+            return plan
+        outer = self.around.frame
+        if outer is not None:
+            plan = outer.inside(plan, home)
+        return change_parameters(plan, self.parameter)
+
+
+class Queries(Protocol):
+    """Binds the query inside a subquery."""
+
+    def inner_query(self, node: exp.Expr, frame: Frame) -> Plan: ...
+
+
+@dataclass(frozen=True)
+class SubqueryBinder:
+    """Binds subqueries that stand in the expressions of one query."""
+
+    source: Source
+    queries: Queries
+
+    def bind(self, node: exp.Expr, around: ExpressionBinder) -> Expression | None:
+        """The bound subquery, or None if the node is not one."""
+        match node:
+            case exp.Exists():
+                refuse_other_parts(node, ("this",), self.source)
+                return self._exists(node, around)
+            case exp.In() if node.args.get("query") is not None or _only_values(node):
+                refuse_other_parts(node, ("this", "query", "expressions"), self.source)
+                return self._any("eq", node.this, node.args.get("query") or node.expressions[0], node, around)
+            case exp.Subquery() | exp.Select() | exp.SetOperation():
+                return self._scalar(node, around)
+        if type(node) in _COMPARISONS and isinstance(node.expression, exp.Any | exp.All):
+            refuse_other_parts(node, ("this", "expression"), self.source)
+            return self._quantified(node, around)
+        return None
+
+    def _exists(self, node: exp.Exists, around: ExpressionBinder) -> Expression:
+        frame = Frame(around)
+        plan = self.queries.inner_query(_without_limit(node.this), frame)
+        return Exists(plan, tuple(frame.arguments))
+
+    def _scalar(self, node: exp.Expr, around: ExpressionBinder) -> Expression:
+        frame = Frame(around)
+        plan = self.queries.inner_query(node, frame)
+        if len(plan.schema) != 1:
+            message = f"a subquery in an expression gives one column, this one gives {len(plan.schema)}"
+            raise self.source.error("type", message, node)
+        return Scalar(plan, tuple(frame.arguments))
+
+    def _quantified(self, node: exp.Expr, around: ExpressionBinder) -> Expression:
+        quantifier = node.expression
+        refuse_other_parts(quantifier, ("this",), self.source)
+        if not isinstance(quantifier.this, _QUERIES):
+            raise self.source.error("unsupported", "ANY, SOME and ALL take a subquery", node)
+        comparison, opposite = _COMPARISONS[type(node)]
+        if isinstance(quantifier, exp.Any):
+            return self._any(comparison, node.this, quantifier.this, node, around)
+        return around.call("not", (self._any(opposite, node.this, quantifier.this, node, around),), node)
+
+    def _any(
+        self, comparison: str, operand: exp.Expr, query: exp.Expr, node: exp.Expr, around: ExpressionBinder
+    ) -> Expression:
+        frame = Frame(around)
+        plan = self.queries.inner_query(query, frame)
+        cells = list(operand.expressions) if isinstance(operand, exp.Tuple) else [operand]
+        if len(cells) != len(plan.schema):
+            message = f"the subquery gives {len(plan.schema)} columns to compare with {len(cells)}"
+            raise self.source.error("type", message, node)
+        if len(cells) > 1 and comparison not in ("eq", "ne"):
+            raise self.source.error("unsupported", "rows can be compared by = and <> only", node)
+        bound = [around.bind(cell) for cell in cells]
+        outer = [cell if isinstance(cell, Literal) else frame.parameter(cell) for cell in bound]
+        parts = [
+            around.call("eq" if len(cells) > 1 else comparison, (cell, column), node)
+            for cell, column in zip(outer, plan.columns(), strict=True)
+        ]
+        condition = conjunction(tuple(parts))
+        if len(cells) > 1 and comparison == "ne":
+            condition = around.call("not", (condition,), node)
+        assert condition.type == BOOLEAN
+        return AnyRow(plan, tuple(frame.arguments), condition)
+
+
+def _only_values(node: exp.In) -> bool:
+    return len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Values)
+
+
+def _without_limit(node: exp.Expr) -> exp.Expr:
+    """The query without a LIMIT of at least one row, which EXISTS does not notice."""
+    limit = node.args.get("limit")
+    if limit is None or node.args.get("offset") is not None:
+        return node
+    count = limit.args.get("expression")
+    if not isinstance(count, exp.Literal) or not count.name.isdigit() or int(count.name) < 1:
+        return node
+    shorter = node.copy()
+    shorter.set("limit", None)
+    return shorter
