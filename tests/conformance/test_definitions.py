@@ -223,11 +223,15 @@ def test_a_replaced_view_changes_by_the_difference_and_so_does_what_stands_on_it
 
 def test_replacing_a_plain_view_derives_anew_what_stands_on_it(db: tm.Database) -> None:
     db.execute(SHOP)
+    db.execute("CREATE MATERIALIZED VIEW dear_ids AS SELECT id FROM dear")
     db.execute("CREATE OR REPLACE VIEW dear AS SELECT id, kind, price FROM item WHERE price >= 25 OR price IS NULL")
     assert changes_at(db, "dear_kinds") == {("a", 1): -1, (None, 1): 1}
+    assert changes_at(db, "dear_ids") == {(2,): -1, (4,): 1}
     assert changes_at(db, "per_kind") == {}
     db.execute("UPDATE item SET price = 30 WHERE id = 1")
     assert changes_at(db, "dear_kinds") == {("a", 1): 1}
+    db.execute("CREATE OR REPLACE VIEW dear AS SELECT 1 AS one, id, price, kind FROM item WHERE id <> 3")
+    assert changes_at(db, "dear_kinds") == {("a", 1): -1, ("a", 2): 1, ("b", 1): -1}
 
 
 def test_a_view_with_other_columns_begins_anew_and_what_stands_on_it_goes_on(db: tm.Database) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pytest
 
 import tidemark as tm
 from tests.support import changes_at, check_invariant
+from tidemark.algebra.fingerprint import fingerprint
 from tidemark.algebra.plans import Plan
 from tidemark.engines.reference import ReferenceEngine
 from tidemark.log.commit import Commit
@@ -155,6 +157,8 @@ def test_levels_grow_with_views_on_views(db: tm.Database) -> None:
 
 def test_a_new_column_of_a_table_keeps_the_counts_of_groupings_over_it(db: tm.Database, engine: CountingEngine) -> None:
     db.execute(f"CREATE MATERIALIZED VIEW v AS {GROUPED}; CREATE MATERIALIZED VIEW d AS SELECT DISTINCT * FROM q")
+    db.execute("CREATE MATERIALIZED VIEW e AS SELECT DISTINCT y FROM q WHERE x > 0")
+    db.execute("CREATE MATERIALIZED VIEW f AS SELECT DISTINCT z + 1 AS z FROM r")
     db.execute("INSERT INTO q VALUES (1, 1); INSERT INTO r VALUES (1, 5)")
     before = list(db._store.network.nodes)
     engine.evaluated.clear()
@@ -164,6 +168,19 @@ def test_a_new_column_of_a_table_keeps_the_counts_of_groupings_over_it(db: tm.Da
     assert list(db._store.network.nodes) == before
     db.execute("INSERT INTO q VALUES (1, 1, 9), (2, 1, 9)")
     assert changes_at(db, "v") == {(1, 1): -1, (1, 2): 1, (2, 1): 1} and changes_at(db, "d") == {(2, 1): 1}
+
+
+def test_counts_that_are_not_kept_are_counted_anew_and_their_views_go_on(
+    db: tm.Database, engine: CountingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db.execute("CREATE MATERIALIZED VIEW d AS SELECT DISTINCT x FROM q; INSERT INTO q VALUES (1, 1), (1, 2)")
+    monkeypatch.setattr(sys.modules["tidemark.network.build"], "fingerprint", lambda plan: f"other{fingerprint(plan)}")
+    db.execute("BEGIN; ALTER TABLE q ADD COLUMN w INT DEFAULT 1; INSERT INTO q VALUES (7, 7, 7); COMMIT")
+    [created] = engine.commits[-1].created
+    assert created.internal and db._store.created["d"] == 4
+    assert changes_at(db, "d") == {(7,): 1} and len(db.changes("d")) == 2
+    db.execute("DELETE FROM q WHERE y = 1; DELETE FROM q WHERE y = 2")
+    assert changes_at(db, "d") == {(1,): -1}
 
 
 def test_what_stands_on_a_replaced_view_follows_from_its_change(db: tm.Database, engine: CountingEngine) -> None:

@@ -7,7 +7,7 @@ import enum
 import hashlib
 from dataclasses import replace
 
-from tidemark.algebra.expressions import Column
+from tidemark.algebra.expressions import Expression, columns_of
 from tidemark.algebra.plans import Plan, Project, Scan
 from tidemark.algebra.types import Schema
 
@@ -18,8 +18,8 @@ def fingerprint(plan: Plan) -> str:
 
 
 def _text(value: object) -> str:
-    if isinstance(value, Project):
-        value = _as_narrow_scan(value) or value
+    if isinstance(value, Project) and isinstance(value.input, Scan):
+        value = _over_what_is_read(value, value.input)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         parts = (_text(getattr(value, f.name)) for f in dataclasses.fields(value) if f.compare)
         return f"{type(value).__name__}({','.join(parts)})"
@@ -30,12 +30,19 @@ def _text(value: object) -> str:
     return f"{type(value).__name__}:{value!r}"
 
 
-def _as_narrow_scan(plan: Project) -> Scan | None:
-    """The first columns of a relation, as they are: read as a scan of a relation that has no others.
+def _over_what_is_read(plan: Project, scan: Scan) -> Plan:
+    """A projection of a relation that has no columns after those that are read; no projection if it shows just them.
 
     So a plan keeps its name when a relation under it gets more columns.
     """
-    source, cells = plan.input, plan.expressions
-    if not isinstance(source, Scan) or not all(isinstance(e, Column) and e.index == i for i, e in enumerate(cells)):
-        return None
-    return replace(source, columns_=Schema(source.schema.fields[: len(cells)]))
+    width = 1 + max((column for cell in plan.expressions for column in columns_of(cell)), default=-1)
+    narrow = replace(scan, columns_=Schema(scan.schema.fields[:width]))
+    return narrow if plan.expressions == narrow.columns() else _Plain(narrow, plan.expressions)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Plain(Plan):
+    """What takes part in the comparison of projections. Not a Project, so that it is taken as it is."""
+
+    input: Plan
+    expressions: tuple[Expression, ...]

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from tidemark.algebra.plans import relations_of
 from tidemark.algebra.types import Schema
 from tidemark.errors import TidemarkError
 from tidemark.sql.catalog import Catalog, Table, Token, View
@@ -71,14 +70,13 @@ def with_replaced(catalog: Catalog, view: View, source: Source) -> Catalog:
             f"the view {view.name!r} would stand on itself",
             hint="it can name neither itself nor a view that stands on it",
         )
-    goes_on = same_columns(before.schema, view.schema)
-    if goes_on:
+    if same_columns(before.schema, view.schema):
         view = replace(view, identity=before.identity)
     result = catalog.without(view.name, *(other.name for other in above)).with_relation(view)
     for other in above:
         bound = _bound_anew(other, before, view, result)
-        is_same = bound.plan == other.plan and (goes_on or view.name not in relations_of(bound.plan))
-        meaning = other.meaning if is_same else Token()
+        # A plan names the columns of what it reads, so it is another one if the view begins anew with others.
+        meaning = other.meaning if bound.plan == other.plan else Token()
         result = result.with_relation(replace(bound, identity=other.identity, meaning=meaning))
     return result
 
