@@ -24,14 +24,14 @@ from tidemark.algebra.plans import Negate, Plan, Union
 from tidemark.algebra.printing import show_algebra
 from tidemark.calculus.chain import differentiate
 from tidemark.database.records import define
-from tidemark.passes import PASSES, checked
+from tidemark.passes import DEFINITION_PASSES, PASSES, checked
 from tidemark.sql.catalog import Catalog
 from tidemark.sql.queries import QueryBinder
 from tidemark.sql.statements import Query, parse_script
 from tidemark.sql.text import Source
 
 FIXTURES = Path(__file__).parent / "fixtures"
-BY_NAME = {apply.__name__: apply for apply in PASSES}
+BY_NAME = {apply.__name__: apply for apply in (*DEFINITION_PASSES, *PASSES)}
 
 
 @dataclass(frozen=True)

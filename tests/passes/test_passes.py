@@ -37,7 +37,7 @@ from tidemark.calculus.chain import differentiate
 from tidemark.calculus.states import new, old
 from tidemark.engines.reference.evaluate import evaluate
 from tidemark.errors import TidemarkError
-from tidemark.passes import PASSES, Pass, checked, optimize
+from tidemark.passes import DEFINITION_PASSES, PASSES, Pass, checked, optimize
 from tidemark.passes.raise_negations import raise_negations
 
 States = tuple[dict[str, Any], dict[str, Any]]
@@ -106,7 +106,10 @@ def signed(draw: st.DrawFn) -> Plan:
 ANY = st.one_of(plans(), joined(), signed())
 
 
-@pytest.mark.parametrize("apply", PASSES, ids=[apply.__name__ for apply in PASSES])
+ALL = (*DEFINITION_PASSES, *PASSES)
+
+
+@pytest.mark.parametrize("apply", ALL, ids=[apply.__name__ for apply in ALL])
 @settings(max_examples=60)
 @given(ANY, transitions())
 def test_a_pass_keeps_the_weighted_rows(apply: Pass, plan: Plan, states: States) -> None:

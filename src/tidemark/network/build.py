@@ -34,8 +34,7 @@ from tidemark.calculus.distinct_values import split_distinct
 from tidemark.calculus.first import kept_first
 from tidemark.calculus.group import state_of, visible
 from tidemark.network.nodes import Node, NodeKind
-from tidemark.passes.merge_filters import merge_filters
-from tidemark.passes.push_filters import push_filters
+from tidemark.passes.join_by_conditions import join_by_conditions
 
 COMPLETE = "complete"
 
@@ -76,7 +75,7 @@ def build(definitions: Iterable[Definition]) -> Network:
         if definition.strategy == COMPLETE:
             plan = definition.plan
         else:
-            plan = _cut(_joined_by_conditions(definition.plan), definition.name, plans, kinds, users)
+            plan = _cut(join_by_conditions(definition.plan), definition.name, plans, kinds, users)
         plans[definition.name] = plan
         kinds[definition.name] = NodeKind.VIEW
         users.setdefault(definition.name, []).append(definition.name)
@@ -100,14 +99,6 @@ def build(definitions: Iterable[Definition]) -> Network:
             tuple(used.items()),
         )
     return Network(_levelled(nodes))
-
-
-def _joined_by_conditions(plan: Plan) -> Plan:
-    """The plan with the conditions of WHERE at the joins that they belong to.
-
-    Otherwise ``FROM a, b WHERE a.x = b.x`` would be a product of a and b, which two views might seem to share.
-    """
-    return push_filters(merge_filters(plan))
 
 
 def _cut(

@@ -13,8 +13,8 @@ are sound for bags, and a few more:
 
 The text has two ways to an optimized differential (ERA 5.1): transform, then differentiate; or differentiate once,
 then transform. Differentials are ordinary plans here, so the same passes serve both, and both reach the same plan. The
-network takes the second way. Definitions themselves are not rewritten: states are named after them, and an audit
-evaluates them as they were written.
+network takes the second way. Of definitions only products are rewritten, into the joins that they are meant to be; an
+audit evaluates them as they were written.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Final
 
 from tidemark.algebra.plans import Plan
 from tidemark.passes.cancel_unions import cancel_unions
+from tidemark.passes.join_by_conditions import join_by_conditions
 from tidemark.passes.merge_filters import merge_filters
 from tidemark.passes.merge_projections import merge_projections
 from tidemark.passes.push_filters import push_filters
@@ -44,6 +45,9 @@ PASSES: Final[tuple[Pass, ...]] = (
     cancel_unions,
     start_joins_at_deltas,  # last, when every condition stands at its join
 )
+
+DEFINITION_PASSES: Final[tuple[Pass, ...]] = (join_by_conditions,)
+"""What runs over definitions, before views share parts of them."""
 
 MOST_ROUNDS: Final = 8
 
@@ -68,4 +72,4 @@ def checked(apply: Pass, plan: Plan) -> Plan:
     return changed
 
 
-__all__ = ["PASSES", "Pass", "checked", "optimize"]
+__all__ = ["DEFINITION_PASSES", "PASSES", "Pass", "checked", "optimize"]
