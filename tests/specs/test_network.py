@@ -174,7 +174,9 @@ def test_counts_that_are_not_kept_are_counted_anew_and_their_views_go_on(
     db: tm.Database, engine: CountingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     db.execute("CREATE MATERIALIZED VIEW d AS SELECT DISTINCT x FROM q; INSERT INTO q VALUES (1, 1), (1, 2)")
-    monkeypatch.setattr(sys.modules["tidemark.network.build"], "fingerprint", lambda plan: f"other{fingerprint(plan)}")
+    monkeypatch.setattr(
+        sys.modules["tidemark.network.cutting"], "fingerprint", lambda plan: f"other{fingerprint(plan)}"
+    )
     db.execute("BEGIN; ALTER TABLE q ADD COLUMN w INT DEFAULT 1; INSERT INTO q VALUES (7, 7, 7); COMMIT")
     [created] = engine.commits[-1].created
     assert created.internal and db._store.created["d"] == 4

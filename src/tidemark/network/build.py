@@ -1,8 +1,7 @@
 """Building the network from the definitions of the materialized views.
 
-Each view's plan is cut at its groupings: a grouping becomes a *state* node that keeps its counts, and what remains is
-linear. So do windows and LIMIT, whose nodes keep their rows. EXCEPT and INTERSECT are linear over a grouping that
-counts the rows of both sides. Equal groupings are one node. Joins that stand in several nodes become *shared* nodes.
+Each view's plan is cut (``cutting.py``) into a linear plan and the states that serve it. Joins that stand in several
+nodes become *shared* nodes. Then every node gets its level, from the lowest up.
 """
 
 from __future__ import annotations
@@ -12,27 +11,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from tidemark.algebra.counting import counts_of, from_counts
-from tidemark.algebra.expressions import Column, substitute
 from tidemark.algebra.fingerprint import fingerprint
 from tidemark.algebra.plans import (
     Aggregate,
-    Difference,
-    Distinct,
-    Intersection,
     Join,
     Plan,
-    Project,
     Scan,
     Sort,
     Window,
     relations_of,
     walk,
 )
-from tidemark.calculus.distinct import as_aggregate
-from tidemark.calculus.distinct_values import split_distinct
-from tidemark.calculus.first import kept_first
-from tidemark.calculus.group import state_of, visible
+from tidemark.network.cutting import States
 from tidemark.network.nodes import Node, NodeKind
 from tidemark.passes.join_by_conditions import join_by_conditions
 
@@ -66,16 +56,15 @@ class Network:
 
 def build(definitions: Iterable[Definition]) -> Network:
     """The network of the given views, which come in an order in which each reads only earlier ones."""
-    plans: dict[str, Plan] = {}
-    kinds: dict[str, NodeKind] = {}
-    users: dict[str, list[str]] = {}
+    states = States()
+    plans, kinds, users = states.plans, states.kinds, states.users
     strategies: dict[str, str] = {}
     for definition in definitions:
         strategies[definition.name] = definition.strategy
         if definition.strategy == COMPLETE:
             plan = definition.plan
         else:
-            plan = _cut(join_by_conditions(definition.plan), definition.name, plans, kinds, users)
+            plan = states.cut(join_by_conditions(definition.plan), definition.name)
         plans[definition.name] = plan
         kinds[definition.name] = NodeKind.VIEW
         users.setdefault(definition.name, []).append(definition.name)
@@ -99,79 +88,6 @@ def build(definitions: Iterable[Definition]) -> Network:
             tuple(used.items()),
         )
     return Network(_levelled(nodes))
-
-
-def _cut(
-    plan: Plan, view: str, plans: dict[str, Plan], kinds: dict[str, NodeKind], users: dict[str, list[str]]
-) -> Plan:
-    """The plan with each grouping replaced by a projection of the state that keeps its counts."""
-    if isinstance(plan, Difference | Intersection):
-        return from_counts(plan, _cut(counts_of(plan), view, plans, kinds, users))
-    if isinstance(plan, Aggregate):
-        split = split_distinct(plan)
-        if split is not None:
-            return _cut(split, view, plans, kinds, users)
-    inputs = tuple(_cut(child, view, plans, kinds, users) for child in plan.inputs())
-    rebuilt = _merged(plan.with_inputs(inputs)) if inputs else plan
-    if isinstance(rebuilt, Sort):
-        return _cut_first(rebuilt, view, plans, kinds, users)
-    if isinstance(rebuilt, Window):
-        stored = _kept(_canonical(rebuilt), view, plans, kinds, users)
-        return Project(stored, rebuilt.schema.names, stored.columns())
-    if not isinstance(rebuilt, Distinct | Aggregate):
-        return rebuilt
-    grouping = as_aggregate(rebuilt) if isinstance(rebuilt, Distinct) else rebuilt
-    state = state_of(grouping)
-    shown = visible(grouping, state, _kept(state, view, plans, kinds, users))
-    if isinstance(rebuilt, Distinct):
-        width = len(rebuilt.schema)
-        return type(shown)(shown.input, rebuilt.schema.names, shown.expressions[:width])
-    return shown
-
-
-def _cut_first(
-    plan: Sort, view: str, plans: dict[str, Plan], kinds: dict[str, NodeKind], users: dict[str, list[str]]
-) -> Plan:
-    """LIMIT: the rows up to its end are kept, and what OFFSET leaves of them is taken from there."""
-    kept = kept_first(plan)
-    stored: Plan = _canonical(plan).inputs()[0]
-    if kept is not None:
-        stored = _kept(_canonical(kept), view, plans, kinds, users)
-    if kept is None or plan.offset:
-        stored = _kept(_canonical(plan.with_inputs((stored,))), view, plans, kinds, users)
-    names = plan.schema.names
-    return Project(stored, names, stored.columns()[: len(names)])
-
-
-def _canonical(plan: Plan) -> Plan:
-    """The same rows under names of their own, since the user's may stand twice."""
-    (source,) = plan.inputs()
-    named = Project(source, tuple(f"c{i}" for i in range(len(source.schema))), source.columns())
-    if isinstance(plan, Window):
-        return replace(plan, input=named, names=tuple(f"w{i}" for i in range(len(plan.calls))))
-    return plan.with_inputs((named,))
-
-
-def _kept(
-    state: Plan, view: str, plans: dict[str, Plan], kinds: dict[str, NodeKind], users: dict[str, list[str]]
-) -> Scan:
-    """A scan of the node that keeps a state."""
-    name = f"_state_{fingerprint(state)}"
-    plans.setdefault(name, state)
-    kinds[name] = NodeKind.STATE
-    if view not in users.setdefault(name, []):
-        users[name].append(view)
-    return Scan(name, plans[name].schema)
-
-
-def _merged(plan: Plan) -> Plan:
-    """A projection of a projection of columns as one projection."""
-    if not isinstance(plan, Project) or not isinstance(plan.input, Project):
-        return plan
-    inner = plan.input
-    if not all(isinstance(expression, Column) for expression in inner.expressions):
-        return plan
-    return Project(inner.input, plan.names, tuple(substitute(e, inner.expressions) for e in plan.expressions))
 
 
 def _shared_subplans(plans: Mapping[str, Plan]) -> dict[Plan, str]:

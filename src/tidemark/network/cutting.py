@@ -1,0 +1,145 @@
+"""Cutting a view's plan into what is linear and the states below it.
+
+A grouping becomes a *state* node that keeps its counts, and what remains is linear. So do windows and LIMIT, whose
+nodes keep their rows. EXCEPT and INTERSECT are linear over a grouping that counts the rows of both sides. Equal
+states are one node, whichever views they serve.
+
+A chain of outer joins is a union of ever more joins: each one doubles or triples the terms of what it is joined to. So
+an inner part of such a chain that has many terms is kept too, and the joins above it read what is stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from tidemark.algebra.counting import counts_of, from_counts
+from tidemark.algebra.expressions import Column, substitute
+from tidemark.algebra.fingerprint import fingerprint
+from tidemark.algebra.plans import (
+    Aggregate,
+    Difference,
+    Distinct,
+    Filter,
+    Intersection,
+    Join,
+    Plan,
+    Project,
+    Scan,
+    Sort,
+    Union,
+    Window,
+    walk,
+)
+from tidemark.algebra.size import term_count
+from tidemark.calculus.distinct import as_aggregate
+from tidemark.calculus.distinct_values import split_distinct
+from tidemark.calculus.first import kept_first
+from tidemark.calculus.group import state_of, visible
+from tidemark.network.nodes import NodeKind
+
+MOST_TERMS: Final = 6
+"""From how many terms on a union that is joined with something is kept."""
+
+
+@dataclass
+class States:
+    """The plans of all nodes that were cut so far, what kind each is, and which views it serves."""
+
+    plans: dict[str, Plan] = field(default_factory=dict)
+    kinds: dict[str, NodeKind] = field(default_factory=dict)
+    users: dict[str, list[str]] = field(default_factory=dict)
+
+    def cut(self, plan: Plan, view: str) -> Plan:
+        """The plan with each operator that is not linear replaced by a scan of the state that serves it."""
+        return _Cut(self, view, _to_keep(plan)).plan(plan)
+
+
+@dataclass(frozen=True)
+class _Cut:
+    states: States
+    view: str
+    kept: frozenset[Plan]
+
+    def plan(self, plan: Plan) -> Plan:
+        if isinstance(plan, Difference | Intersection):
+            return from_counts(plan, self.plan(counts_of(plan)))
+        if isinstance(plan, Aggregate):
+            split = split_distinct(plan)
+            if split is not None:
+                return self.plan(split)
+        inputs = tuple(self.plan(child) for child in plan.inputs())
+        rebuilt = _merged(plan.with_inputs(inputs)) if inputs else plan
+        match rebuilt:
+            case Sort():
+                return self._first(rebuilt)
+            case Window():
+                return self._shown(self._state(_canonical(rebuilt)), rebuilt)
+            case Distinct() | Aggregate():
+                return self._grouping(rebuilt)
+            case Union() if plan in self.kept:
+                names = tuple(f"c{i}" for i in range(len(rebuilt.schema)))
+                return self._shown(self._state(Project(rebuilt, names, rebuilt.columns())), rebuilt)
+        return rebuilt
+
+    def _grouping(self, plan: Distinct | Aggregate) -> Plan:
+        grouping = as_aggregate(plan) if isinstance(plan, Distinct) else plan
+        state = state_of(grouping)
+        shown = visible(grouping, state, self._state(state))
+        if isinstance(plan, Distinct):
+            return replace(shown, names=plan.schema.names, expressions=shown.expressions[: len(plan.schema)])
+        return shown
+
+    def _first(self, plan: Sort) -> Plan:
+        """LIMIT: the rows up to its end are kept, and what OFFSET leaves of them is taken from there."""
+        kept = kept_first(plan)
+        stored: Plan = _canonical(plan).inputs()[0]
+        if kept is not None:
+            stored = self._state(_canonical(kept))
+        if kept is None or plan.offset:
+            stored = self._state(_canonical(plan.with_inputs((stored,))))
+        return self._shown(stored, plan)
+
+    def _shown(self, stored: Plan, plan: Plan) -> Project:
+        """What is stored, under the names of the plan that it stands for."""
+        return Project(stored, plan.schema.names, stored.columns()[: len(plan.schema)])
+
+    def _state(self, state: Plan) -> Scan:
+        """A scan of the node that keeps a state."""
+        name = f"_state_{fingerprint(state)}"
+        plan = self.states.plans.setdefault(name, state)
+        self.states.kinds[name] = NodeKind.STATE
+        users = self.states.users.setdefault(name, [])
+        if self.view not in users:
+            users.append(self.view)
+        return Scan(name, plan.schema)
+
+
+def _to_keep(plan: Plan) -> frozenset[Plan]:
+    """The unions of many terms that are joined with something."""
+    sides = (side for part in walk(plan) if isinstance(part, Join) for side in (part.left, part.right))
+    unions = (_bare(side) for side in sides)
+    return frozenset(union for union in unions if isinstance(union, Union) and term_count(union) > MOST_TERMS)
+
+
+def _bare(plan: Plan) -> Plan:
+    return _bare(plan.input) if isinstance(plan, Project | Filter) else plan
+
+
+def _canonical(plan: Plan) -> Plan:
+    """The same rows under names of their own, since the user's may stand twice."""
+    (source,) = plan.inputs()
+    named = Project(source, tuple(f"c{i}" for i in range(len(source.schema))), source.columns())
+    if isinstance(plan, Window):
+        return replace(plan, input=named, names=tuple(f"w{i}" for i in range(len(plan.calls))))
+    return plan.with_inputs((named,))
+
+
+def _merged(plan: Plan) -> Plan:
+    """A projection of a projection of columns as one projection."""
+    if not isinstance(plan, Project) or not isinstance(plan.input, Project):
+        return plan
+    inner = plan.input
+    if not all(isinstance(expression, Column) for expression in inner.expressions):
+        return plan
+    return Project(inner.input, plan.names, tuple(substitute(e, inner.expressions) for e in plan.expressions))
