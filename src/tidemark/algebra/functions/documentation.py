@@ -60,8 +60,8 @@ every engine. This page is generated from the function table; a test keeps the t
 * **LIKE** escapes with a backslash, or with the character after `ESCAPE`; `ESCAPE ''` has none.
 * **Regular expressions** (`~`, `~*`, `!~`, `!~*`, `regexp_like`, `regexp_replace`, `regexp_substr`, `regexp_count`,
   `substring(a FROM pattern)`, `SIMILAR TO`) are literals of characters, `.`, `[…]`, `[[:alpha:]]` and the like, `\\d`,
-  `\\s`, `\\w`, `^`, `$`, `|`, groups, and the repetitions `*`, `+`, `?` and `{m,n}`. `.` matches line breaks too, `$` is
-  the end of the text, classes are of ASCII, and of several alternatives the first that matches is taken. Refused,
+  `\\s`, `\\w`, `^`, `$`, `|`, groups, and the repetitions `*`, `+`, `?` and `{m,n}`. `.` matches line breaks too, `$`
+  is the end of the text, classes are of ASCII, and of several alternatives the first that matches is taken. Refused,
   since engines differ: look-around, back references, lazy repetition, `\\b`, repetition of what can match nothing.
 * **Dates and timestamps** lie within the years 0001 to 9999 and have no time zone; what depends on the time of asking
   (`now()`, `CURRENT_DATE`) is refused. An **interval** (`INTERVAL '1 year 2 months 3 days 04:05:06'`) is added to a
@@ -84,7 +84,8 @@ _CASTS: Final = """\
 * A DOUBLE cannot be cast to text: engines print different digits for the same number.
 * Text may have spaces around it. A number is an optional sign, digits and, except for integers, a fraction; for
   DOUBLE also an exponent, or `NaN`, `Infinity`, `-Infinity`. A date is `YYYY-MM-DD`; a timestamp may add `HH:MM`,
-  seconds and up to six more digits after a space or `T`. A boolean is `true`, `t`, `yes`, `1`, `false`, `f`, `no` or `0` in any case.
+  seconds and up to six more digits after a space or `T`. A boolean is `true`, `t`, `yes`, `1`, `false`, `f`, `no` or
+  `0` in any case.
 
 """
 
