@@ -26,6 +26,7 @@ from tidemark.algebra.plans import (
     Stored,
     Touched,
     Union,
+    Unnest,
     Values,
 )
 
@@ -130,6 +131,8 @@ def show_node(plan: Plan) -> str:
             return f"Sort {', '.join(shown)}{tail}"
         case Repeat(times=times):
             return f"Repeat {show_expression(times)} times"
+        case Unnest(array=array, names=names):
+            return f"Unnest {show_expression(array)} AS {', '.join(names)}"
         case Union() | Negate() | Net() | Distinct() | Difference() | Intersection():
             return type(plan).__name__
     raise TypeError(f"not a plan: {plan!r}")
@@ -168,6 +171,8 @@ def show_algebra(plan: Plan) -> str:
             return f"({show_algebra(left)} ∩ {show_algebra(right)})"
         case Repeat(input=source, times=times):
             return f"repeat[{show_expression(times)}] {show_algebra(source)}"
+        case Unnest(input=source, array=array):
+            return f"unnest[{show_expression(array)}] {show_algebra(source)}"
         case Negate(input=source):
             return f"−{show_algebra(source)}"
         case Net(input=source):

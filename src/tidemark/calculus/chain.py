@@ -28,6 +28,7 @@ from tidemark.algebra.plans import (
     State,
     Stored,
     Union,
+    Unnest,
     Values,
     empty,
     is_empty,
@@ -40,6 +41,7 @@ from tidemark.calculus.project import incremental_project
 from tidemark.calculus.repeat import incremental_repeat
 from tidemark.calculus.select import incremental_select
 from tidemark.calculus.union import incremental_negate, incremental_union
+from tidemark.calculus.unnest import incremental_unnest
 
 NOTHING_SHARED: Mapping[Plan, str] = {}
 
@@ -67,6 +69,8 @@ def differentiate(plan: Plan, changed: Set[str], shared: Mapping[Plan, str] = NO
             return incremental_project(plan, deltas[0])
         case Repeat():
             return incremental_repeat(plan, deltas[0])
+        case Unnest():
+            return incremental_unnest(plan, deltas[0])
         case Union():
             return incremental_union(plan, deltas)
         case Negate():

@@ -21,6 +21,7 @@ from tidemark.algebra.plans import (
     Repeat,
     Touched,
     Union,
+    Unnest,
     empty,
     is_empty,
     union,
@@ -41,7 +42,7 @@ def _without(plan: Plan) -> Plan:
             return plan if plan_can_fail(source) else empty(plan.schema)
         case Union(parts=parts):
             return named(union(parts, plan.schema), plan.schema.names)
-        case Filter() | Project() | Repeat() | Negate() | Distinct():
+        case Filter() | Project() | Repeat() | Unnest() | Negate() | Distinct():
             return empty(plan.schema) if is_empty(plan.inputs()[0]) else plan
         case Aggregate(input=source, keys=keys):
             return empty(plan.schema) if keys and is_empty(source) else plan

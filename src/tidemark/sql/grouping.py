@@ -96,6 +96,8 @@ class GroupBinder:
         if _aggregates_in(node.this):
             raise self.source.error("grouping", "aggregates cannot be nested", node.this)
         bound = self._inner.bind(node.this)
+        if bound.type.kind is Kind.ARRAY:
+            raise self.source.error("type", "an aggregate does not take an array", node)
         return Cast(bound, VARCHAR) if bound.type.kind is Kind.NULL else bound
 
 
@@ -140,6 +142,8 @@ def _keys(node: exp.Select, scope: Scope, source: Source) -> tuple[Expression, .
         bound = binder.bind(chosen)
         if bound.type.kind is Kind.NULL:
             raise source.error("type", "NULL cannot be a grouping key", entry)
+        if bound.type.kind is Kind.ARRAY:
+            raise source.error("type", "an array cannot be a grouping key", entry)
         if bound not in keys:
             keys.append(bound)
     return tuple(keys)

@@ -50,6 +50,8 @@ def _key(
     if inner is None or not isinstance(listed, Project):
         raise _only_results(node, source)
     bound = inner.bind(node)
+    if bound.type.element is not None:
+        raise source.error("ordering", "arrays have no order", node)
     if bound in listed.expressions:
         return plan.column(listed.expressions.index(bound))
     if isinstance(plan, Distinct):

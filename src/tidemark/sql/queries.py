@@ -12,6 +12,7 @@ from tidemark.algebra.expressions import conjunction, conjuncts
 from tidemark.algebra.failing import can_fail
 from tidemark.algebra.plans import Distinct, Filter, Join, Plan, Project, Values
 from tidemark.algebra.types import RESERVED, Schema
+from tidemark.sql.arrays import NOT_STORED, bind_unnest, unnest_node
 from tidemark.sql.catalog import Catalog
 from tidemark.sql.coerce import settle_null
 from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
@@ -115,6 +116,7 @@ class QueryBinder:
             plan, items, hidden_binder = bind_grouped(node, plan, scope, self.source)
         else:
             items, hidden_binder = self._items(node, scope, binder), binder
+        self._no_arrays(items, node)
         result: Plan = Project(plan, tuple(i.name for i in items), tuple(settle_null(i.expression) for i in items))
         distinct = node.args.get("distinct")
         if distinct is not None:
@@ -132,6 +134,13 @@ class QueryBinder:
                 continue
             items.append(Item(output_name(entry, position), entry, binder.bind(entry.unalias())))
         return items
+
+    def _no_arrays(self, items: list[Item], node: exp.Select) -> None:
+        for item in items:
+            if item.expression.type.element is not None:
+                raise self.source.error(
+                    "unsupported", NOT_STORED, item.node or node, hint="array_to_string, UNNEST, a[1]"
+                )
 
     def _star(self, entry: exp.Expr, scope: Scope, relation: str) -> list[Item]:
         refuse_other_parts(entry if isinstance(entry, exp.Star) else entry.this, (), self.source)
@@ -159,19 +168,43 @@ class QueryBinder:
         clause = node.args.get("from_")
         if clause is None:
             return Values(((),), Schema(())), Scope()
-        items, nodes = [self._table(clause.this, ctes)], [clause.this]
+        items, nodes = [self._first(clause.this, ctes)], [clause.this]
         for join in node.args.get("joins") or ():
-            if self._is_comma(join):
+            unnested = unnest_node(join.this)
+            if unnested is not None:
+                # Its array may read any relation before it, so those are brought together first.
+                items, nodes = [self._unnested(unnested, join, self._together(items, nodes))], nodes[:1]
+            elif self._is_comma(join):
                 items.append(self._table(join.this, ctes))
                 nodes.append(join.this)
             else:
                 items[-1] = self._join(*items[-1], join, ctes)
+        return self._together(items, nodes)
+
+    def _together(self, items: list[tuple[Plan, Scope]], nodes: list[exp.Expr]) -> tuple[Plan, Scope]:
         plan, scope = items[0]
         for (other, other_scope), written in zip(items[1:], nodes[1:], strict=True):
             self._no_name_twice(scope, other_scope, written)
             scope = scope.beside(other_scope.shifted(len(plan.schema)))
             plan = Join(plan, other, conjunction(()))
         return plan, scope
+
+    def _first(self, node: exp.Expr, ctes: Mapping[str, Plan]) -> tuple[Plan, Scope]:
+        unnested = unnest_node(node)
+        if unnested is None:
+            return self._table(node, ctes)
+        return self._unnested(unnested, None, (Values(((),), Schema(())), Scope()))
+
+    def _unnested(self, node: exp.Unnest, join: exp.Join | None, left: tuple[Plan, Scope]) -> tuple[Plan, Scope]:
+        """UNNEST after a comma, CROSS JOIN or JOIN … ON TRUE; each row before it gives its elements."""
+        refuse_other_parts(node, ("expressions", "alias", "offset"), self.source)
+        if join is not None:
+            refuse_other_parts(join, ("this", "kind", "on"), self.source)
+            on = join.args.get("on")
+            if on is not None and not (isinstance(on, exp.Boolean) and on.this):
+                raise self.source.error("unsupported", "UNNEST is joined ON TRUE", join, hint="put conditions in WHERE")
+        plan, scope = left
+        return bind_unnest(ExpressionBinder(self.source, scope), node, plan, scope, self.source)
 
     def _is_comma(self, join: exp.Join) -> bool:
         """Whether a join without kind and condition was written as a comma. JOIN binds tighter than a comma does, and
