@@ -15,7 +15,7 @@ from tidemark.algebra.functions.table import Function, Resolver, Signature
 from tidemark.algebra.functions.templates import call, pattern, plain
 from tidemark.algebra.types import BOOLEAN, INT, VARCHAR, Kind, Type, array_of, common_type
 
-_SPECIAL: Final = "([!-/:-@" + "\\\\" * 2 + "[-`{{-~])"
+_SPECIAL: Final = r"([!-/:-@\\[-`{{-~])"
 """The characters that mean something in a regular expression of Java, within a literal of Spark's."""
 
 
@@ -138,7 +138,7 @@ ARRAYS: Final = (
         pattern(
             "(CASE WHEN {1} IS NULL THEN NULL WHEN {0} = '' THEN CAST(array() AS ARRAY<STRING>) "
             "WHEN {1} = '' AND {0} IS NOT NULL THEN array({0}) "
-            "ELSE split({0}, regexp_replace({1}, '" + _SPECIAL + "', '" + "\\\\" * 2 + "$1'), -1) END)"
+            "ELSE split({0}, regexp_replace({1}, '" + _SPECIAL + r"', '\\\\$1'), -1) END)"
         ),
     ),
     Function(
