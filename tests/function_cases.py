@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal as D
 
+from tests.array_cases import ARRAY
 from tests.function_case import (
     ACCENT,
     FAMILY,
@@ -433,4 +434,5 @@ CALLS: tuple[Case, ...] = (
     *MATH,
     *TEXT,
     *TIME,
+    *ARRAY,
 )

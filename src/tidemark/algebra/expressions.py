@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from tidemark.algebra.types import BOOLEAN, Type
 
-Value: TypeAlias = bool | int | float | str | Decimal | dt.date | dt.datetime | None
+Value: TypeAlias = "bool | int | float | str | Decimal | dt.date | dt.datetime | tuple[Value, ...] | None"
 
 
 class Expression:

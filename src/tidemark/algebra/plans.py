@@ -287,6 +287,35 @@ class Repeat(Plan):
 
 
 @dataclass(frozen=True)
+class Unnest(Plan):
+    """Each row once for each element of ``array``, an expression of its own columns, with the element as a further
+    column, and with its place (from 1) after that if there are two ``names``. An empty array, or NULL, gives no row."""
+
+    input: Plan
+    array: Expression
+    names: tuple[str, ...] = field(compare=False)
+    places: bool = False
+
+    def __post_init__(self) -> None:
+        _require(self.array.type.element is not None, "only an array has elements")
+        _require(len(self.names) == 1 + self.places, "an element and its place need a name each")
+        _require_columns(self.array, self.input.schema)
+
+    @cached_property
+    def schema(self) -> Schema:
+        assert self.array.type.element is not None
+        element = Field(self.names[0], self.array.type.element)
+        places = (Field(self.names[1], BIGINT, nullable=False),) if self.places else ()
+        return Schema((*self.input.schema.fields, element, *places))
+
+    def inputs(self) -> tuple[Plan, ...]:
+        return (self.input,)
+
+    def with_inputs(self, inputs: tuple[Plan, ...]) -> Plan:
+        return replace(self, input=inputs[0])
+
+
+@dataclass(frozen=True)
 class Negate(Plan):
     """The same rows with the opposite weights."""
 
@@ -491,6 +520,8 @@ def expressions_of(plan: Plan) -> tuple[Expression, ...]:
             return expressions
         case Repeat(times=times):
             return (times,)
+        case Unnest(array=array):
+            return (array,)
         case Aggregate(keys=keys, aggregates=aggregates):
             return keys + tuple(part for call in aggregates for part in call.expressions())
         case Window(partition=partition, order=order, calls=calls):

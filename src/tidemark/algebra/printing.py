@@ -27,6 +27,7 @@ from tidemark.algebra.plans import (
     Stored,
     Touched,
     Union,
+    Unnest,
     Values,
     Window,
 )
@@ -159,6 +160,8 @@ def show_node(plan: Plan) -> str:
             return f"Window by ({by}){ordered}: {', '.join(shown)}"
         case Repeat(times=times):
             return f"Repeat {show_expression(times)} times"
+        case Unnest(array=array, names=names):
+            return f"Unnest {show_expression(array)} AS {', '.join(names)}"
         case Union() | Negate() | Net() | Distinct() | Difference() | Intersection():
             return type(plan).__name__
     raise TypeError(f"not a plan: {plan!r}")
@@ -197,6 +200,8 @@ def show_algebra(plan: Plan) -> str:
             return f"({show_algebra(left)} ∩ {show_algebra(right)})"
         case Repeat(input=source, times=times):
             return f"repeat[{show_expression(times)}] {show_algebra(source)}"
+        case Unnest(input=source, array=array):
+            return f"unnest[{show_expression(array)}] {show_algebra(source)}"
         case Negate(input=source):
             return f"−{show_algebra(source)}"
         case Net(input=source):

@@ -30,6 +30,7 @@ class Kind(enum.Enum):
     VARCHAR = "VARCHAR"
     DATE = "DATE"
     TIMESTAMP = "TIMESTAMP"
+    ARRAY = "ARRAY"
 
 
 INTEGER_DIGITS: Final = {Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 19}
@@ -50,15 +51,16 @@ _ARROW: Final = {
 
 @dataclass(frozen=True)
 class Type:
-    """An SQL type. ``precision`` and ``scale`` belong to DECIMAL alone.
+    """An SQL type. ``precision`` and ``scale`` belong to DECIMAL alone, ``element`` to ARRAY.
 
-    >>> print(decimal(12, 2), INT, decimal(12, 2).arrow)
-    DECIMAL(12,2) INT decimal128(12, 2)
+    >>> print(decimal(12, 2), INT, decimal(12, 2).arrow, array_of(INT))
+    DECIMAL(12,2) INT decimal128(12, 2) INT[]
     """
 
     kind: Kind
     precision: int = 0
     scale: int = 0
+    element: Type | None = None
 
     def __post_init__(self) -> None:
         if self.kind is Kind.DECIMAL:
@@ -66,10 +68,16 @@ class Type:
                 raise ValueError(f"no such type: DECIMAL({self.precision},{self.scale})")
         elif self.precision or self.scale:
             raise ValueError(f"{self.kind.value} takes no precision")
+        if (self.element is not None) != (self.kind is Kind.ARRAY):
+            raise ValueError("an ARRAY has an element type, and nothing else has")
+        if self.element is not None and self.element.kind in (Kind.ARRAY, Kind.NULL):
+            raise ValueError("the elements of an ARRAY are values of a simple type")
 
     def __str__(self) -> str:
         if self.kind is Kind.DECIMAL:
             return f"DECIMAL({self.precision},{self.scale})"
+        if self.element is not None:
+            return f"{self.element}[]"
         return str(self.kind.value)
 
     @property
@@ -92,6 +100,8 @@ class Type:
     def arrow(self) -> pa.DataType:
         if self.kind is Kind.DECIMAL:
             return pa.decimal128(self.precision, self.scale)
+        if self.element is not None:
+            return pa.list_(self.element.arrow)
         return _ARROW[self.kind]
 
     def as_decimal(self) -> Type:
@@ -114,6 +124,10 @@ TIMESTAMP: Final = Type(Kind.TIMESTAMP)
 
 def decimal(precision: int, scale: int) -> Type:
     return Type(Kind.DECIMAL, precision, scale)
+
+
+def array_of(element: Type) -> Type:
+    return Type(Kind.ARRAY, element=element)
 
 
 def common_type(left: Type, right: Type) -> Type | None:

@@ -29,6 +29,7 @@ from tidemark.algebra.plans import (
     State,
     Stored,
     Union,
+    Unnest,
     Values,
     Window,
     empty,
@@ -44,6 +45,7 @@ from tidemark.calculus.repeat import incremental_repeat
 from tidemark.calculus.select import incremental_select
 from tidemark.calculus.states import new, old
 from tidemark.calculus.union import incremental_negate, incremental_union
+from tidemark.calculus.unnest import incremental_unnest
 from tidemark.calculus.window import incremental_window
 
 NOTHING_SHARED: Mapping[Plan, str] = {}
@@ -72,6 +74,8 @@ def differentiate(plan: Plan, changed: Set[str], shared: Mapping[Plan, str] = NO
             return incremental_project(plan, deltas[0])
         case Repeat():
             return incremental_repeat(plan, deltas[0])
+        case Unnest():
+            return incremental_unnest(plan, deltas[0])
         case Union():
             return incremental_union(plan, deltas)
         case Negate():

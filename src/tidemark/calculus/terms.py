@@ -23,6 +23,7 @@ from tidemark.algebra.plans import (
     Repeat,
     Touched,
     Union,
+    Unnest,
     empty,
     is_empty,
     union,
@@ -35,14 +36,14 @@ MOST_TERMS = 24
 def distribute(plan: Plan) -> Plan:
     """The same relation with unions above selections, projections and joins; empty terms are gone."""
     match plan:
-        case Filter() | Project() | Repeat() | Aggregate() if node_can_fail(plan):
+        case Filter() | Project() | Repeat() | Unnest() | Aggregate() if node_can_fail(plan):
             source = distribute(plan.inputs()[0])
             if is_empty(source) and not isinstance(plan, Aggregate):
                 return empty(plan.schema)
             # Entries that cancel must not reach an expression that can fail on them.
             cancels = any(isinstance(part, Union) for part in walk(source))
             return plan.with_inputs((Net(source) if cancels else source,))
-        case Filter() | Project() | Repeat() | Negate():
+        case Filter() | Project() | Repeat() | Unnest() | Negate():
             source = distribute(plan.inputs()[0])
             parts = source.parts if isinstance(source, Union) else (source,)
             return union(

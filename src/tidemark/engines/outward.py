@@ -28,6 +28,7 @@ from tidemark.algebra.plans import (
     Stored,
     Touched,
     Union,
+    Unnest,
     Values,
     walk,
 )
@@ -70,7 +71,7 @@ class _Reach:
                 return evaluate(plan, {}, self._given)
             case Filter(input=source, predicate=predicate):
                 return self._apply(plan, self.bag(source, above + conjuncts(predicate)))
-            case Project(input=source) | Negate(input=source) | Repeat(input=source):
+            case Project(input=source) | Negate(input=source) | Repeat(input=source) | Unnest(input=source):
                 return self._apply(plan, self.bag(source, ()))
             case Net(input=source):
                 return self.bag(source, above)
@@ -128,6 +129,8 @@ class _Reach:
                     return self._apply(plan, self.restricted(source, origin.index, keys, ()))
             case Union(parts=parts):
                 return _sum([self.restricted(part, column, keys, above) for part in parts])
+            case Unnest(input=source) if column < len(source.schema):
+                return self._apply(plan, self.restricted(source, column, keys, ()))
             case Join():
                 return self._restricted_join(plan, column, keys, above)
         raise Unreachable

@@ -38,6 +38,7 @@ from tidemark.algebra.plans import (
     Stored,
     Touched,
     Union,
+    Unnest,
     Values,
     Window,
 )
@@ -121,6 +122,7 @@ class Dialect(Protocol):
     def repeated(self, query: str, alias: str, weight: str) -> str: ...
     def string_agg(self, value: str, separator: str, order: str, *, distinct: bool) -> str: ...
     def single(self, value: str, rows: str) -> str: ...
+    def unnested(self, query: str, alias: str, array: str) -> str: ...
 
 
 @dataclass
@@ -218,6 +220,8 @@ class Compiler:
                 return self._window(plan)
             case Sort():
                 return self._first_rows(plan)
+            case Unnest():
+                return self._unnest(plan)
             case Net(input=source):
                 return Source(f"({self.weighted(source)})", _names(len(plan.schema)), WEIGHT)
         raise TypeError(f"an engine cannot evaluate {type(plan).__name__} here")
@@ -420,6 +424,21 @@ class Compiler:
             f"({self._touching(plan.touched)}) AS {right} ON {equal or 'TRUE'}"
         )
         return Source(f"({query})", names, weight)
+
+    def _unnest(self, plan: Unnest) -> Source:
+        """The input beside the elements of its array; the dialect names them and their places, which count from 0."""
+        block, names = self._select(plan.input), _names(len(plan.schema))
+        weight = None if block.is_unit else WEIGHT
+        width, alias = len(plan.input.schema), self._alias()
+        own = tuple(Output(f"{alias}.{name}") for name in names[:width])
+        # A block without columns must still select something.
+        query = self._select_text(block, names[:width], weight or (None if width else WEIGHT))
+        text = self.dialect.unnested(query, alias, self.expression(plan.array, own))
+        added = [f"{alias}_element", f"CAST({alias}_place + 1 AS BIGINT)"][: 1 + plan.places]
+        values = [*(output.text for output in own), *added]
+        shown = [f"{value} AS {name}" for value, name in zip(values, names, strict=True)]
+        shown += [f"{alias}.{WEIGHT} AS {WEIGHT}"] if weight else []
+        return Source(f"(SELECT {', '.join(shown)} FROM {text})", names, weight)
 
     def _touching(self, touched: Plan) -> str:
         """The query of the touched keys."""

@@ -40,6 +40,7 @@ from tidemark.algebra.plans import (
     Repeat,
     Touched,
     Union,
+    Unnest,
 )
 from tidemark.passes.facts import node_can_fail
 from tidemark.passes.rewriting import bottom_up
@@ -82,6 +83,10 @@ def _filtered(plan: Plan, parts: Parts) -> Plan:
             return plan.with_inputs(tuple(_filtered(side, parts) for side in plan.inputs()))
         case Negate(input=source) | Distinct(input=source) | Repeat(input=source):
             return plan.with_inputs((_filtered(source, parts),))
+        case Unnest(input=source):
+            # Conditions on the elements stay above; those on the row's own columns are checked first.
+            own = frozenset(range(len(source.schema)))
+            return _below(plan, source, parts, own, plan.columns())
         case Touched(input=source, touched=touched):
             return plan.with_inputs((_filtered(source, parts), touched))
         case Aggregate(input=source, keys=keys) if keys:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from tidemark.algebra.plans import Filter, Join, Negate, Plan, Project, Repeat, Touched, Union
+from tidemark.algebra.plans import Filter, Join, Negate, Plan, Project, Repeat, Touched, Union, Unnest
 from tidemark.passes.rewriting import bottom_up
 
 
@@ -22,7 +22,7 @@ def _raised(plan: Plan) -> Plan:
             return Union(tuple(_raised(Negate(part)) for part in parts))
         case Filter(input=Negate(input=source)) | Project(input=Negate(input=source)):
             return Negate(plan.with_inputs((source,)))
-        case Repeat(input=Negate(input=source)):
+        case Repeat(input=Negate(input=source)) | Unnest(input=Negate(input=source)):
             return Negate(plan.with_inputs((source,)))
         case Join(left=Negate(input=left), right=Negate(input=right)):
             return plan.with_inputs((left, right))

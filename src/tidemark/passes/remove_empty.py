@@ -22,6 +22,7 @@ from tidemark.algebra.plans import (
     Sort,
     Touched,
     Union,
+    Unnest,
     Window,
     empty,
     is_empty,
@@ -43,7 +44,7 @@ def _without(plan: Plan) -> Plan:
             return plan if plan_can_fail(source) else empty(plan.schema)
         case Union(parts=parts):
             return named(union(parts, plan.schema), plan.schema.names)
-        case Filter() | Project() | Repeat() | Negate() | Distinct() | Window() | Sort():
+        case Filter() | Project() | Repeat() | Unnest() | Negate() | Distinct() | Window() | Sort():
             return empty(plan.schema) if is_empty(plan.inputs()[0]) else plan
         case Aggregate(input=source, keys=keys):
             return empty(plan.schema) if keys and is_empty(source) else plan

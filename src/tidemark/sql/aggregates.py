@@ -222,6 +222,8 @@ class _Aggregate:
     def _bound(self, value: exp.Expr) -> Expression:
         refuse_nested(value, self.inner)
         bound = self.inner.bind(value)
+        if bound.type.element is not None:
+            raise self.inner.source.error("type", "an aggregate does not take an array", value)
         return coerce(bound, VARCHAR) if bound.type.kind is Kind.NULL else bound
 
     def _filtered(self, value: Expression) -> Expression:

@@ -14,6 +14,7 @@ from tidemark.algebra.functions import FUNCTIONS, explicit_cast_allowed
 from tidemark.algebra.plans import Plan
 from tidemark.algebra.types import BOOLEAN, DATE, DOUBLE, INT, NULL, TIMESTAMP, VARCHAR, Kind, Type
 from tidemark.errors import TidemarkError
+from tidemark.sql.arrays import bind_array, bind_array_length, bind_place, bind_quantified, bind_string_to_array
 from tidemark.sql.coerce import (
     adapt_text_literals,
     coerce,
@@ -108,6 +109,8 @@ _NAMED: dict[type[exp.Expr], tuple[str, tuple[str, ...]]] = {
     exp.Reverse: ("reverse", ("this",)),
     exp.Repeat: ("repeat", ("this", "times")),
     exp.Nullif: ("nullif", ("this", "expression")),
+    exp.ArrayToString: ("array_to_string", ("this", "expression")),
+    exp.ArrayPosition: ("array_position", ("this", "expression")),
     exp.DateFromParts: ("make_date", ("year", "month", "day")),
 }
 _VARIADIC: dict[type[exp.Expr], str] = {
@@ -221,7 +224,11 @@ class ExpressionBinder:
 
     def _binary(self, name: str, node: exp.Expr) -> Expression:
         if name in _COMPARISONS:
-            found = bind_row_comparison(self, name, node) or bind_interval_comparison(self, name, node)
+            found = (
+                bind_row_comparison(self, name, node)
+                or bind_interval_comparison(self, name, node)
+                or bind_quantified(self, name, node)
+            )
             if found is not None:
                 return found
         if name in ("add", "subtract", "multiply"):
@@ -539,6 +546,10 @@ _HANDLERS: dict[type[exp.Expr], tuple[_Handler, tuple[str, ...]]] = {
     exp.RegexpReplace: (bind_regexp_replace, ("this", "expression", "replacement", "modifiers", "single_replace")),
     exp.RegexpSubstr: (bind_regexp_substr, ("this", "expression")),
     exp.RegexpCount: (bind_regexp_count, ("this", "expression")),
+    exp.Array: (bind_array, ("expressions", "value_constructor", "bracket_notation")),
+    exp.Bracket: (bind_place, ("this", "expressions")),
+    exp.ArraySize: (bind_array_length, ("this", "expression")),
+    exp.StringToArray: (bind_string_to_array, ("this", "expression")),
     exp.Round: (bind_round, ("this", "decimals")),
     exp.Trunc: (bind_trunc, ("this", "decimals")),
     exp.Log: (bind_log, ("this", "expression")),

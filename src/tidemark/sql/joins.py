@@ -1,6 +1,6 @@
 """Binding FROM: relations, subqueries, VALUES, and joins of all kinds.
 
-Outer joins are made in ``matching.py``, dependent joins (LATERAL) in ``lowering.py``.
+Outer joins are made in ``semijoins.py``, dependent joins (LATERAL) in ``lowering.py``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 from tidemark.algebra.expressions import TRUE, Expression, columns_of, conjunction, conjuncts
 from tidemark.algebra.plans import Join, Plan, Values
 from tidemark.algebra.types import Schema
+from tidemark.sql.arrays import bind_unnest, unnest_node
 from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
 from tidemark.sql.grouping import no_aggregates
 from tidemark.sql.lowering import filtered, lateral
@@ -61,13 +62,18 @@ class FromBinder:
         if clause is None:
             return Values(((),), Schema(())), Scope()
         before: Item | None = None
-        if isinstance(clause.this, exp.Lateral):
+        unnested = unnest_node(clause.this)
+        if unnested is not None:
+            item = self._unnested(Item(Values(((),), Schema(())), Scope()), unnested, None)
+        elif isinstance(clause.this, exp.Lateral):
             item = Item(*self.relations.lateral(clause.this, Frame(self.relations.binder(Scope()))))
         else:
             item = Item(*self.relations.table(clause.this))
         merged = False
         for join in node.args.get("joins") or ():
-            comma, is_lateral = self._is_comma(join), isinstance(join.this, exp.Lateral)
+            unnested = unnest_node(join.this)
+            comma = unnested is None and self._is_comma(join)
+            is_lateral = unnested is not None or isinstance(join.this, exp.Lateral)
             if is_lateral and before is not None:
                 # What stands left of LATERAL can be named in it, so it is joined first.
                 item, before, merged = self._product(before, item, join.this), None, True
@@ -80,10 +86,20 @@ class FromBinder:
                 message = f"{_side(join)} JOIN behind a comma and LATERAL is not supported"
                 raise self.source.error("unsupported", message, join, hint="put it first, or into a subquery")
             merged = merged or comma
-            item = self.join(item, join)
+            item = self.join(item, join) if unnested is None else self._unnested(item, unnested, join)
         if before is not None:
             item = self._product(before, item, clause.this)
         return item.plan, item.scope
+
+    def _unnested(self, left: Item, node: exp.Unnest, join: exp.Join | None) -> Item:
+        """UNNEST after a comma, CROSS JOIN or JOIN … ON TRUE; each row before it gives its elements."""
+        refuse_other_parts(node, ("expressions", "alias", "offset"), self.source)
+        if join is not None:
+            refuse_other_parts(join, ("this", "kind", "on"), self.source)
+            on = join.args.get("on")
+            if on is not None and not (isinstance(on, exp.Boolean) and on.this):
+                raise self.source.error("unsupported", "UNNEST is joined ON TRUE", join, hint="put conditions in WHERE")
+        return Item(*bind_unnest(self.relations.binder(left.scope), node, left.plan, left.scope, self.source))
 
     def _product(self, left: Item, right: Item, node: exp.Expr) -> Item:
         self._no_name_twice(left.scope, right.scope, node)

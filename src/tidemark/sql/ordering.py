@@ -111,6 +111,8 @@ def _key(
         raise source.error(
             "unsupported", "a subquery in ORDER BY is not supported", node, hint="select it, and order by its name"
         )
+    if bound.type.element is not None:
+        raise source.error("ordering", "arrays have no order", node)
     if bound in listed.expressions:
         return plan.column(listed.expressions.index(bound))
     if isinstance(plan, Distinct) or any(isinstance(part, Over) for part in walk(bound)):

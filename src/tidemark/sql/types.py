@@ -38,6 +38,7 @@ _HINTS = {
     _D.TINYINT: "use SMALLINT",
     _D.INTERVAL: "an interval is added to a DATE or TIMESTAMP, and is no type of a column",
     _D.TIME: "use TIMESTAMP, or text",
+    _D.ARRAY: "an array is no type of a column; keep a text and take it apart with string_to_array, or a row each",
 }
 BARE_NUMERIC = decimal(38, 10)
 """What NUMERIC without a precision is where nothing tells the digits: in a table, and from text or DOUBLE."""

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from tidemark.algebra.functions.arithmetic import ARITHMETIC
+from tidemark.algebra.functions.arrays import ARRAYS
 from tidemark.algebra.functions.averages import AVERAGES
 from tidemark.algebra.functions.bits import BITS
 from tidemark.algebra.functions.casts import (
@@ -42,6 +43,7 @@ GROUPS: Final[Mapping[str, tuple[Function, ...]]] = MappingProxyType(
         "Logic": LOGIC,
         "Text": STRINGS + PIECES + PATTERNS + REGEXES,
         "Dates and timestamps": DATES,
+        "Arrays": ARRAYS,
     }
 )
 

@@ -20,11 +20,15 @@ _TEXT_OVERFLOW: Final = "overflow: text out of range for DOUBLE"
 
 def duckdb_type(type: Type) -> str:
     """What DuckDB calls the type."""
+    if type.element is not None:
+        return f"{duckdb_type(type.element)}[]"
     return _DUCKDB_NAMES.get(type.kind, str(type))
 
 
 def spark_type(type: Type) -> str:
     """What Spark calls the type."""
+    if type.element is not None:
+        return f"ARRAY<{spark_type(type.element)}>"
     return _SPARK_NAMES.get(type.kind, str(type))
 
 

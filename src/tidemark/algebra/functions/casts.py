@@ -38,7 +38,7 @@ def explicit_cast_allowed(source: Type, target: Type) -> bool:
     if source == target or implicit_cast_allowed(source, target):
         return True
     match source.kind, target.kind:
-        case _, Kind.NULL:
+        case (_, Kind.NULL) | (Kind.ARRAY, _) | (_, Kind.ARRAY):
             return False
         case Kind.VARCHAR, _:
             return True

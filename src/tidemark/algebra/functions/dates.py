@@ -56,15 +56,18 @@ _FIELDS: Final = (
     _extract("doy", lambda moment: moment.timetuple().tm_yday, "dayofyear({0})", "dayofyear({0})"),
     _extract("week", lambda moment: moment.isocalendar().week, "week({0})", "weekofyear({0})"),
     _extract("isoyear", lambda moment: moment.isocalendar().year, "isoyear({0})", "extract(YEAROFWEEK FROM {0})"),
-    _extract("decade", lambda moment: moment.year // 10, "year({0}) // 10", "(year({0}) div 10)"),
+    _extract("decade", lambda moment: moment.year // 10, "year({0}) // 10", "CAST(year({0}) div 10 AS INT)"),
     _extract(
-        "century", lambda moment: (moment.year + 99) // 100, "(year({0}) + 99) // 100", "((year({0}) + 99) div 100)"
+        "century",
+        lambda moment: (moment.year + 99) // 100,
+        "(year({0}) + 99) // 100",
+        "CAST((year({0}) + 99) div 100 AS INT)",
     ),
     _extract(
         "millennium",
         lambda moment: (moment.year + 999) // 1000,
         "(year({0}) + 999) // 1000",
-        "((year({0}) + 999) div 1000)",
+        "CAST((year({0}) + 999) div 1000 AS INT)",
     ),
     _extract("hour", lambda moment: moment.hour, "hour({0})", "hour({0})", _of_timestamp(INT)),
     _extract("minute", lambda moment: moment.minute, "minute({0})", "minute({0})", _of_timestamp(INT)),

@@ -28,10 +28,14 @@ from tidemark.algebra.types import (
     VARCHAR,
     Kind,
     Type,
+    array_of,
     decimal,
 )
 
 _SAMPLES: Final = (BOOLEAN, SMALLINT, INT, BIGINT, decimal(12, 2), DOUBLE, VARCHAR, DATE, TIMESTAMP)
+
+_WORDS: Final = array_of(VARCHAR)
+_ARRAY_SAMPLES: Final = ((array_of(INT), INT), (_WORDS,), (_WORDS, INT), (_WORDS, VARCHAR), (VARCHAR, _WORDS))
 
 _INTRODUCTION: Final = """\
 # Functions, operators and casts
@@ -45,9 +49,9 @@ every engine. This page is generated from the function table; a test keeps the t
   common DECIMAL keeps the larger scale, and a value that no longer fits is an `overflow`.
 * **Integers** give the wider integer of the two; `/` cuts the fraction off, and `%` has the sign of the dividend.
 * **DECIMAL(p,s)**: `+` and `-` give the larger scale and one whole digit more, `*` adds precisions and scales, both up
-  to 38 digits. `/` gives a DECIMAL(19 + S, S) with S = max(10, s, t) for scales s and t of up to 19: the exact quotient,
-  rounded once, half away from zero. `%` has the sign of the dividend. `round(a, n)` and `trunc(a, n)` take a literal n,
-  which may be negative, and an exact number: `round(a::NUMERIC, 2)` casts a DOUBLE first.
+  to 38 digits. `/` gives a DECIMAL(19 + S, S) with S = max(10, s, t) for scales s and t of up to 19: the exact
+  quotient, rounded once, half away from zero. `%` has the sign of the dividend. `round(a, n)` and `trunc(a, n)` take a
+  literal n, which may be negative, and an exact number: `round(a::NUMERIC, 2)` casts a DOUBLE first.
 * **NUMERIC** without a precision is DECIMAL(38,10) in a table and as the cast of a text or a DOUBLE; the cast of an
   exact number to NUMERIC keeps its digits.
 * **DOUBLE** is IEEE 754 without negative zero. NaN equals itself and is above all other numbers. What grows too
@@ -59,17 +63,20 @@ every engine. This page is generated from the function table; a test keeps the t
   a value of another type as text.
 * **LIKE** escapes with a backslash, or with the character after `ESCAPE`; `ESCAPE ''` has none.
 * **Regular expressions** (`~`, `~*`, `!~`, `!~*`, `regexp_like`, `regexp_replace`, `regexp_substr`, `regexp_count`,
-  `substring(a FROM pattern)`, `SIMILAR TO`) are literals of characters, `.`, `[…]`, `[[:alpha:]]` and the like, `\d`,
-  `\s`, `\w`, `^`, `$`, `|`, groups, and the repetitions `*`, `+`, `?` and `{m,n}`. `.` matches line breaks too, `$` is the
-  end of the text, classes are of ASCII, and of several alternatives the first that matches is taken. Refused, since
-  engines differ: look-around, back references, lazy repetition, `\b`, repetition of what can match nothing.
+  `substring(a FROM pattern)`, `SIMILAR TO`) are literals of characters, `.`, `[…]`, `[[:alpha:]]` and the like, `\\d`,
+  `\\s`, `\\w`, `^`, `$`, `|`, groups, and the repetitions `*`, `+`, `?` and `{m,n}`. `.` matches line breaks too, `$`
+  is the end of the text, classes are of ASCII, and of several alternatives the first that matches is taken. Refused,
+  since engines differ: look-around, back references, lazy repetition, `\\b`, repetition of what can match nothing.
 * **Dates and timestamps** lie within the years 0001 to 9999 and have no time zone; what depends on the time of asking
-  (`now()`, `CURRENT_DATE`) is refused. An **interval** (`INTERVAL '1 year 2 months 3 days 04:05:06'`) is added to a moment
-  or subtracted from it, months first, then days, then time, and gives a TIMESTAMP; a month after January 31 is the
-  last day of February. Intervals are multiplied by integers and compared with differences of timestamps, and
+  (`now()`, `CURRENT_DATE`) is refused. An **interval** (`INTERVAL '1 year 2 months 3 days 04:05:06'`) is added to a
+  moment or subtracted from it, months first, then days, then time, and gives a TIMESTAMP; a month after January 31 is
+  the last day of February. Intervals are multiplied by integers and compared with differences of timestamps, and
   `extract(epoch FROM a - b)` (also day, hour, minute) reads such a difference; there is no type of intervals.
 * **to_char** of a date or timestamp takes a literal format of YYYY, YY, MM, DD, DDD, Month, Mon, Day, Dy, D, ID, Q, IW,
   IYYY, HH24, HH12, MI, SS, MS, US, AM, `FM` before one of them, and text in double quotes.
+* **Arrays** are made, read and taken apart within a query: `ARRAY[1, 2]`, `a[i]` (from 1, NULL beyond the ends),
+  `x = ANY(a)`, `x <> ALL(a)`, and `FROM t, UNNEST(string_to_array(t.tags, ',')) [WITH ORDINALITY] AS x(tag)`. They are
+  no type of a column and are not compared. `array_length(a, 1)` is NULL for an empty array.
 * **Rows** are compared by columns: `(a, b) = (c, d)`, `(a, b) < (c, d)`, `(a, b) IN ((1, 2), (3, 4))`.
 """
 
@@ -83,8 +90,9 @@ _CASTS: Final = """\
 * DOUBLE to DECIMAL rounds the fraction half away from zero. The scale is at most 18 and the number less than 2^63.
 * A DOUBLE cannot be cast to text: engines print different digits for the same number.
 * Text may have spaces around it. A number is an optional sign, digits and, except for integers, a fraction; for
-  DOUBLE also an exponent, or `NaN`, `Infinity`, `-Infinity`. A date is `YYYY-MM-DD`; a timestamp may add `HH:MM`, seconds and up to six more digits after
-  a space or `T`. A boolean is `true`, `t`, `yes`, `1`, `false`, `f`, `no` or `0` in any case.
+  DOUBLE also an exponent, or `NaN`, `Infinity`, `-Infinity`. A date is `YYYY-MM-DD`; a timestamp may add `HH:MM`,
+  seconds and up to six more digits after a space or `T`. A boolean is `true`, `t`, `yes`, `1`, `false`, `f`, `no` or
+  `0` in any case.
 
 """
 
@@ -114,6 +122,8 @@ def _results(function: Function) -> str:
     kinds = {signature.result.kind for signature in signatures if signature is not None}
     if len(kinds) == len(_SAMPLES):
         return "the common type"
+    if not kinds:  # it takes arrays, which are no samples
+        kinds = {s.result.kind for s in map(function.resolve, _ARRAY_SAMPLES) if s is not None}
     return ", ".join(kind.value for kind in Kind if kind in kinds)
 
 

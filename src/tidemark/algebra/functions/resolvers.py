@@ -36,6 +36,8 @@ def alike(minimum: int, maximum: int | None = None, gives: Type | None = None) -
             shared = shared and common_type(shared, given)
         if shared is None:
             return None
+        if shared.kind is Kind.ARRAY and maximum != 1:
+            return None  # arrays are read and taken apart, not compared
         if shared.kind is Kind.NULL:
             shared = VARCHAR  # PostgreSQL, too, takes what has no type for text
         return Signature((shared,) * len(types), gives or shared)

@@ -27,6 +27,8 @@ def canonical(value: Value) -> Value:
         return NAN if math.isnan(value) else value + 0.0
     if isinstance(value, Decimal) and value.is_zero():
         return value.copy_abs()
+    if isinstance(value, list | tuple):  # Arrow gives lists, which cannot be members of bags
+        return tuple(map(canonical, value))
     return value
 
 

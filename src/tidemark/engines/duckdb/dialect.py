@@ -58,6 +58,9 @@ def literal_text(literal: Literal) -> str:
             return str(value) if value >= 0 else f"({value})"
         case Decimal():
             return f"CAST('{value:f}' AS {name})"
+        case tuple() if literal.type.element is not None:
+            elements = (literal_text(Literal(element, literal.type.element)) for element in value)
+            return f"CAST([{', '.join(elements)}] AS {name})"
     return f"CAST('{value!r}' AS {name})"
 
 
@@ -98,6 +101,10 @@ class DuckDBDialect:
 
     def from_clause(self, items: tuple[Item, ...], conditions: tuple[Condition, ...]) -> str:
         return join_in_order(items, conditions)
+
+    def unnested(self, query: str, alias: str, array: str) -> str:
+        elements = f"unnest({array}) AS {alias}_element, unnest(range(len({array}))) AS {alias}_place"
+        return f"({query}) AS {alias}, LATERAL (SELECT {elements}) AS {alias}_elements"
 
     def repeated(self, query: str, alias: str, weight: str) -> str:
         return f"({query}) AS {alias}, LATERAL (SELECT unnest(range(abs({alias}.{weight})))) AS {alias}_copy"

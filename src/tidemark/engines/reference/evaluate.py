@@ -24,6 +24,7 @@ from tidemark.algebra.plans import (
     Stored,
     Touched,
     Union,
+    Unnest,
     Values,
     Window,
 )
@@ -73,6 +74,8 @@ def evaluate(plan: Plan, stored: Relations, given: Relations) -> Bag:
             return {row: min(w, others[row]) for row, w in mine.items() if row in others}
         case Repeat(input=source, times=times):
             return _sum((row, w * _number(value_of(times, row))) for row, w in of(source).items())
+        case Unnest(input=source):
+            return _sum((row + added, w) for row, w in of(source).items() for added in _elements(plan, row))
         case Touched(input=source, touched=touched, keys=keys):
             wanted = {row[: len(keys)] for row in of(touched)}
             return {row: w for row, w in of(source).items() if tuple(row[key] for key in keys) in wanted}
@@ -85,6 +88,12 @@ def evaluate(plan: Plan, stored: Relations, given: Relations) -> Bag:
             total = replace(plan, keys=plan.keys + tuple(SortKey(column) for column in source.columns()))
             return _sum((row[: plan.visible], 1) for row in first_rows(total, repeated(of(source))))
     raise TypeError(f"no meaning for {type(plan).__name__}")
+
+
+def _elements(plan: Unnest, row: Row) -> list[Row]:
+    array = value_of(plan.array, row)
+    assert array is None or isinstance(array, tuple), "an array is a tuple of its elements"
+    return [(element, place)[: 1 + plan.places] for place, element in enumerate(array or (), 1)]
 
 
 def _present(bag: Bag) -> Bag:

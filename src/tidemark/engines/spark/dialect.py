@@ -86,6 +86,9 @@ class SparkDialect:
                 return str(value) if value >= 0 else f"({value})"
             case Decimal():
                 return f"CAST('{value:f}' AS {name})"
+            case tuple() if literal.type.element is not None:
+                elements = (self.literal(Literal(element, literal.type.element)) for element in value)
+                return f"CAST(array({', '.join(elements)}) AS {name})"
         return f"CAST('{value!r}' AS {name})"
 
     def cast(self, text: str, source: Type, target: Type) -> str:
@@ -126,6 +129,10 @@ class SparkDialect:
         if len(items) == 1 or not any(item.source.small for item in items):
             return join_in_order(items, conditions)
         return _outward(items, conditions, far=self.sizes.are_few)
+
+    def unnested(self, query: str, alias: str, array: str) -> str:
+        columns = f"{alias}_place, {alias}_element"
+        return f"({query}) AS {alias} LATERAL VIEW posexplode({array}) {alias}_elements AS {columns}"
 
     def repeated(self, query: str, alias: str, weight: str) -> str:
         copies = f"array_repeat(0, CAST(abs({alias}.{weight}) AS INT))"

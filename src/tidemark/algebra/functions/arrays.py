@@ -1,0 +1,167 @@
+"""Arrays of values of one simple type. They are made, read and taken apart within a query, and are no type of a column.
+
+Places count from 1; beyond the ends of an array there is NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tidemark.algebra.expressions import Value
+from tidemark.algebra.functions.comparison import distinct
+from tidemark.algebra.functions.resolvers import alike, fixed, takes
+from tidemark.algebra.functions.table import Function, Resolver, Signature
+from tidemark.algebra.functions.templates import call, pattern, plain
+from tidemark.algebra.types import BOOLEAN, INT, VARCHAR, Kind, Type, array_of, common_type
+
+_SPECIAL: Final = r"([!-/:-@\\[-`{{-~])"
+"""The characters that mean something in a regular expression of Java, within a literal of Spark's."""
+
+
+def _constructor(types: tuple[Type, ...]) -> Signature | None:
+    if any(given.kind is Kind.ARRAY for given in types):
+        return None
+    signature = alike(1)(types)
+    return None if signature is None else Signature(signature.arguments, array_of(signature.result))
+
+
+def _of_array(result: Callable[[Type], Type], *others: Type) -> Resolver:
+    """An array first, then the others."""
+
+    def resolve(types: tuple[Type, ...]) -> Signature | None:
+        if not types or types[0].element is None or len(types) != 1 + len(others):
+            return None
+        return fixed(takes(types[0], *others, gives=result(types[0].element)))(types)
+
+    return resolve
+
+
+def _element_beside(result: Type, *, array_first: bool) -> Resolver:
+    """An array and a value of its element type."""
+
+    def resolve(types: tuple[Type, ...]) -> Signature | None:
+        if len(types) != 2:
+            return None
+        array, value = types if array_first else types[::-1]
+        if array.element is None or common_type(array.element, value) != array.element:
+            return None
+        pair = (array, array.element) if array_first else (array.element, array)
+        return Signature(pair, result)
+
+    return resolve
+
+
+def _any_equal(value: Value, array: Any) -> Value:
+    """TRUE if an element equals the value; else NULL if something unknown is in play."""
+    if array is None:
+        return None
+    if not array:
+        return False
+    if value is None:
+        return None
+    if any(element is not None and not distinct(value, element) for element in array):
+        return True
+    return None if None in array else False
+
+
+def _position(array: Any, value: Value) -> Value:
+    places = (place for place, element in enumerate(array, 1) if element is not None and not distinct(element, value))
+    return next(places, None)
+
+
+def _split(text: str, separator: str) -> Value:
+    """
+    >>> _split("a,b", ","), _split("", ","), _split("ab", "")
+    (('a', 'b'), (), ('ab',))
+    """
+    if not text:
+        return ()
+    return tuple(text.split(separator)) if separator else (text,)
+
+
+def _always(type: Type) -> Callable[[Type], Type]:
+    return lambda _: type
+
+
+_TEXTS: Final = array_of(VARCHAR)
+
+ARRAYS: Final = (
+    Function(
+        "array",
+        "ARRAY[a, …]",
+        _constructor,
+        plain(lambda *values: values),
+        call("list_value"),
+        call("array"),
+        strict=False,
+        nullable=lambda _: False,
+    ),
+    Function(
+        "element",
+        "array[place]",
+        _of_array(lambda element: element, INT),
+        plain(lambda array, place: array[place - 1] if 1 <= place <= len(array) else None),
+        pattern("(CASE WHEN {1} >= 1 THEN list_extract({0}, {1}) END)"),  # a negative place would count from the end
+        pattern("(CASE WHEN {1} >= 1 THEN get({0}, {1} - 1) END)"),
+        nullable=lambda _: True,
+    ),
+    Function(
+        "cardinality",
+        "cardinality(array)",
+        _of_array(_always(INT)),
+        plain(len),
+        pattern("CAST(len({0}) AS INTEGER)"),
+        call("array_size"),
+    ),
+    Function(
+        "array_to_string",
+        "array_to_string(array, separator)",
+        lambda types: fixed(takes(_TEXTS, VARCHAR, gives=VARCHAR))(types),
+        plain(lambda array, separator: separator.join(element for element in array if element is not None)),
+        pattern(
+            # DuckDB's own function takes only a constant separator.
+            "(CASE WHEN {1} IS NULL OR {0} IS NULL THEN NULL WHEN list_count({0}) = 0 THEN '' "
+            "ELSE list_reduce(list_filter({0}, lambda x: x IS NOT NULL), lambda x, y: x || {1} || y) END)"
+        ),
+        call("array_join"),
+    ),
+    Function(
+        "string_to_array",
+        "string_to_array(text, separator)",
+        fixed(takes(VARCHAR, VARCHAR, gives=_TEXTS)),
+        plain(_split),
+        pattern(
+            "(CASE WHEN {1} IS NULL THEN NULL WHEN {0} = '' THEN CAST([] AS VARCHAR[]) "
+            "WHEN {1} = '' AND {0} IS NOT NULL THEN [{0}] ELSE string_split({0}, {1}) END)"
+        ),
+        pattern(
+            "(CASE WHEN {1} IS NULL THEN NULL WHEN {0} = '' THEN CAST(array() AS ARRAY<STRING>) "
+            "WHEN {1} = '' AND {0} IS NOT NULL THEN array({0}) "
+            "ELSE split({0}, regexp_replace({1}, '" + _SPECIAL + r"', '\\\\$1'), -1) END)"
+        ),
+    ),
+    Function(
+        "any_equal",
+        "a = ANY(array)",
+        _element_beside(BOOLEAN, array_first=False),
+        plain(_any_equal),
+        pattern(
+            "(CASE WHEN {1} IS NULL THEN NULL WHEN len({1}) = 0 THEN FALSE WHEN {0} IS NULL THEN NULL "
+            "WHEN list_contains({1}, {0}) THEN TRUE "
+            "WHEN len(list_filter({1}, lambda x: x IS NULL)) > 0 THEN NULL ELSE FALSE END)"
+        ),
+        pattern("(CASE WHEN array_size({1}) = 0 THEN FALSE ELSE array_contains({1}, {0}) END)"),
+        strict=False,
+        nullable=lambda _: True,
+    ),
+    Function(
+        "array_position",
+        "array_position(array, value)",
+        _element_beside(INT, array_first=True),
+        plain(_position),
+        pattern("(CASE WHEN {1} IS NOT NULL THEN CAST(nullif(list_position({0}, {1}), 0) AS INTEGER) END)"),
+        pattern("CAST(nullif(array_position({0}, {1}), 0) AS INT)"),
+        nullable=lambda _: True,
+    ),
+)

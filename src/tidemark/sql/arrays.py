@@ -1,0 +1,103 @@
+"""Binding arrays: ``ARRAY[…]``, ``a[i]``, ``= ANY``, and UNNEST in FROM."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+from sqlglot.optimizer.annotate_types import annotate_types
+
+from tidemark.algebra.expressions import Expression, Literal
+from tidemark.algebra.plans import Plan, Unnest
+from tidemark.algebra.types import INT, VARCHAR, Field, Schema
+from tidemark.sql.binding import Binder
+from tidemark.sql.coerce import adapt_text_literals
+from tidemark.sql.scope import Scope
+from tidemark.sql.text import Source, fold
+
+NOT_STORED = "an array is no type of a column: it is made, read and taken apart within a query"
+
+
+def bind_array(binder: Binder, node: exp.Expr) -> Expression:
+    """``ARRAY[a, …]``."""
+    if not node.expressions:
+        raise binder.source.error("unsupported", "an empty array has no type", node)
+    return binder.call("array", adapt_text_literals(tuple(map(binder.bind, node.expressions))), node)
+
+
+def bind_place(binder: Binder, node: exp.Expr) -> Expression:
+    """``a[i]``, counted from 1. sqlglot counts from 0, and has subtracted 1 where it takes the place for an integer."""
+    if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
+        raise binder.source.error("unsupported", "an array is read at one place", node)
+    (written,) = node.expressions
+    place = binder.bind(written)
+    known = annotate_types(written.copy()).type
+    if known is not None and known.this in exp.DataType.INTEGER_TYPES:
+        place = binder.call("add", (place, Literal(1, INT)), node)
+    return binder.call("element", (binder.bind(node.this), place), node)
+
+
+def bind_array_length(binder: Binder, node: exp.Expr) -> Expression:
+    """array_length(a, 1): NULL for an empty array, as in PostgreSQL."""
+    dimension = node.args.get("expression")
+    if not isinstance(dimension, exp.Literal) or dimension.name != "1":
+        raise binder.source.error("unsupported", "arrays have one dimension", node, hint="array_length(a, 1)")
+    count = binder.call("cardinality", (binder.bind(node.this),), node)
+    return binder.call("nullif", (count, Literal(0, INT)), node)
+
+
+def bind_string_to_array(binder: Binder, node: exp.Expr) -> Expression:
+    separator = binder.bind(node.expression)
+    if not isinstance(separator, Literal) or separator.value is None or separator.type != VARCHAR:
+        raise binder.source.error("unsupported", "string_to_array takes a literal separator", node)
+    return binder.call("string_to_array", (binder.bind(node.this), separator), node)
+
+
+def bind_quantified(binder: Binder, name: str, node: exp.Expr) -> Expression | None:
+    """``a = ANY(array)`` and ``a <> ALL(array)``, or None if this is another comparison."""
+    right = node.expression
+    every = isinstance(right, exp.All) or _is_call(right, "ALL")
+    if not every and not isinstance(right, exp.Any) and not _is_call(right, "SOME"):
+        return None
+    inner = right.expressions[0] if isinstance(right, exp.Anonymous) else right.this
+    while isinstance(inner, exp.Paren):
+        inner = inner.this
+    if isinstance(inner, exp.Select | exp.Subquery | exp.SetOperation):
+        return None
+    if (name, every) not in (("eq", False), ("ne", True)):
+        raise binder.source.error("unsupported", "of ANY and ALL, = ANY and <> ALL are supported for arrays", node)
+    found = binder.call("any_equal", (binder.bind(node.this), binder.bind(inner)), node)
+    return binder.call("not", (found,), node) if every else found
+
+
+def _is_call(node: exp.Expr, name: str) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name.upper() == name and len(node.expressions) == 1
+
+
+def unnest_node(node: exp.Expr) -> exp.Unnest | None:
+    """The UNNEST that stands in FROM here, perhaps behind LATERAL, with its alias; or None."""
+    if isinstance(node, exp.Lateral) and isinstance(node.this, exp.Unnest) and not node.args.get("outer"):
+        inner = node.this.copy()
+        if node.args.get("alias") is not None:
+            inner.set("alias", node.args["alias"].copy())
+        return inner
+    return node if isinstance(node, exp.Unnest) else None
+
+
+def bind_unnest(binder: Binder, node: exp.Unnest, plan: Plan, scope: Scope, source: Source) -> tuple[Plan, Scope]:
+    """The rows of ``plan``, each once for each element of an array of its columns, under a name of their own."""
+    if len(node.expressions) != 1:
+        raise source.error("unsupported", "UNNEST takes one array", node)
+    array = binder.bind(node.expressions[0])
+    if array.type.element is None:
+        raise source.error("type", f"UNNEST takes an array, this is a {array.type}", node)
+    alias, place = node.args.get("alias"), node.args.get("offset")
+    relation = fold(alias.this) if alias is not None and alias.this is not None else "unnest"
+    columns = [fold(column) for column in alias.args.get("columns") or ()] if alias is not None else []
+    names = [columns[0] if columns else relation]
+    if place:
+        named = place if isinstance(place, exp.Identifier) else columns[1] if len(columns) > 1 else "ordinality"
+        names.append(named if isinstance(named, str) else fold(named))
+    if relation in scope.relations:
+        raise source.error("ambiguous_name", f"{relation!r} stands twice in FROM", node, hint="give it an alias")
+    result = Unnest(plan, array, tuple(names), places=bool(place))
+    added: tuple[Field, ...] = result.schema.fields[len(plan.schema) :]
+    return result, scope.beside(Scope.of(relation, Schema(added)).shifted(len(plan.schema)))
