@@ -21,7 +21,7 @@ OUTER_JOINS = {
     "left_only_left": "SELECT r.a, t.d FROM r LEFT JOIN t ON r.a = 1",
     "left_null_safe": "SELECT r.a, r.b, s.c FROM r LEFT JOIN s ON r.a IS NOT DISTINCT FROM s.a",
     "left_expression": "SELECT r.a, r.b, s.c FROM r LEFT JOIN s ON r.a + 1 = s.a",
-    "left_failing": "SELECT r.a, r.b, s.c FROM r LEFT JOIN s ON r.a = s.a AND 6 / (s.c + 1) > r.b",
+    "left_failing": "SELECT r.a, r.b, s.c FROM r LEFT JOIN s ON r.a = s.a AND 6 % (s.c + 1) >= r.b",
     "using_left": "SELECT a, r.b, s.c FROM r LEFT JOIN s USING (a)",
     "using_right": "SELECT a, r.b, s.c FROM r RIGHT JOIN s USING (a)",
     "using_full": "SELECT a, r.b, s.c FROM r FULL JOIN s USING (a)",

@@ -29,13 +29,16 @@ def star_of(entry: exp.Expr) -> str | None:
 
 
 def output_name(entry: exp.Expr, position: int) -> str:
-    """The name of a result column: its alias, the column's own name, the function's name, or its number."""
+    """The name of a result column: its alias, the column's own name, the function's name, or its number;
+    a subquery is named after its column."""
     if isinstance(entry, exp.Alias):
         return fold(entry.args["alias"])
     if isinstance(entry, exp.Column):
         return fold(entry.this)
     if isinstance(entry, exp.Cast | exp.Paren):
         return output_name(entry.this, position)
+    if isinstance(entry, exp.Subquery) and isinstance(entry.unnest(), exp.Select):
+        return output_name(entry.unnest().expressions[0], position)
     if isinstance(entry, exp.Anonymous):
         return entry.name.lower()
     if isinstance(entry, exp.Func) and not isinstance(entry, exp.Case | exp.And | exp.Or):

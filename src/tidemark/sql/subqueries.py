@@ -79,7 +79,7 @@ class SubqueryBinder:
                 return self._any("eq", node.this, node.args.get("query") or node.expressions[0], node, around)
             case exp.Subquery() | exp.Select() | exp.SetOperation():
                 return self._scalar(node, around)
-        if type(node) in _COMPARISONS and isinstance(node.expression, exp.Any | exp.All):
+        if type(node) in _COMPARISONS and _is_quantified(node.expression):
             refuse_other_parts(node, ("this", "expression"), self.source)
             return self._quantified(node, around)
         return None
@@ -100,8 +100,6 @@ class SubqueryBinder:
     def _quantified(self, node: exp.Expr, around: ExpressionBinder) -> Expression:
         quantifier = node.expression
         refuse_other_parts(quantifier, ("this",), self.source)
-        if not isinstance(quantifier.this, _QUERIES):
-            raise self.source.error("unsupported", "ANY, SOME and ALL take a subquery", node)
         comparison, opposite = _COMPARISONS[type(node)]
         if isinstance(quantifier, exp.Any):
             return self._any(comparison, node.this, quantifier.this, node, around)
@@ -129,6 +127,11 @@ class SubqueryBinder:
             condition = around.call("not", (condition,), node)
         assert condition.type == BOOLEAN
         return AnyRow(plan, tuple(frame.arguments), condition)
+
+
+def _is_quantified(node: exp.Expr) -> bool:
+    """Whether this is ANY, SOME or ALL of a subquery; of an array they are functions."""
+    return isinstance(node, exp.Any | exp.All) and isinstance(node.this, _QUERIES)
 
 
 def _only_values(node: exp.In) -> bool:

@@ -6,6 +6,8 @@ stays under its name until that name is needed for another one.
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 import duckdb
 import pyarrow as pa
 
@@ -28,20 +30,29 @@ class GivenTables:
         """The names of the tables that one statement reads, all valid at once."""
         if len(tables) * 2 > self._size:
             self._size = len(tables) * 2
-        return [self.name_of(table) for table in tables]
+        # Those that have a name already keep it: a new one must not take it from them.
+        used = {self._kept[id(table)][1] for table in tables if id(table) in self._kept}
+        return [self.name_of(table, used) for table in tables]
 
-    def name_of(self, table: pa.Table) -> str:
+    def name_of(self, table: pa.Table, used: Set[str] = frozenset()) -> str:
         """The name under which the table can be read, until as many others were asked for as are kept."""
         kept = self._kept.get(id(table))
         if kept is not None:
             return kept[1]
-        name = f"_tidemark_given_{self._next}"
-        self._next = (self._next + 1) % self._size
+        name = self._following()
+        while name in used:
+            name = self._following()
         self._kept = {key: entry for key, entry in self._kept.items() if entry[1] != name}
         positional = [f"c{i}" for i in range(table.num_columns - 1)] + [WEIGHT]
         self._connection.register(name, table.rename_columns(positional))
         # The table itself is kept, so that its identity cannot be taken by another one.
         self._kept[id(table)] = (table, name)
+        return name
+
+    def _following(self) -> str:
+        """The next name of the ring."""
+        name = f"_tidemark_given_{self._next}"
+        self._next = (self._next + 1) % self._size
         return name
 
     def release(self) -> None:
