@@ -37,14 +37,7 @@ from tidemark.algebra.plans import (
     Values,
 )
 from tidemark.algebra.types import BOOLEAN, Schema
-from tidemark.sql.decorrelate import (
-    Pulled,
-    dependent,
-    grouped_by_links,
-    pull,
-    with_asked_groups,
-    with_empty_groups,
-)
+from tidemark.sql.domains import dependent, with_empty_groups
 from tidemark.sql.parameters import (
     AnyRow,
     Exists,
@@ -56,6 +49,8 @@ from tidemark.sql.parameters import (
     parameters_of,
     with_arguments,
 )
+from tidemark.sql.pulling import Pulled, grouped_by_links, pull, with_asked_groups
+from tidemark.sql.quantifiers import conditions_of, match_of, unknown_of
 from tidemark.sql.semijoins import Match, distinct_of, filtered_by, first_columns, same, with_cells
 
 FALSE = Literal(False, BOOLEAN)
@@ -63,7 +58,7 @@ FALSE = Literal(False, BOOLEAN)
 
 def filtered(plan: Plan, condition: Expression) -> Plan:
     """The rows of the plan for which a condition, perhaps with subqueries, is true."""
-    parts = _conjuncts(condition)
+    parts = conditions_of(condition)
     schema = plan.schema
     plan = base = filtered_by(plan, tuple(part for part in parts if not has_subquery(part)))
     for part in parts:
@@ -104,27 +99,10 @@ def lateral(left: Plan, right: Plan, arguments: tuple[Expression, ...]) -> Plan:
     return Project(pairs, names, pairs.columns()[:width] + pairs.columns()[len(left_wide.schema) + len(columns) :])
 
 
-def _conjuncts(condition: Expression) -> tuple[Expression, ...]:
-    """The conjuncts, also those that NOT … OR … hides; as conditions of rows, where NULL counts as false."""
-    result: list[Expression] = []
-    for part in conjuncts(condition):
-        inner = part.children()[0] if isinstance(part, Call) and part.function == "not" else None
-        if inner is None or not has_subquery(inner) or not isinstance(inner, Call):
-            result.append(part)
-        elif inner.function == "not":
-            result.extend(_conjuncts(inner.arguments[0]))
-        elif inner.function == "or":
-            for each in inner.arguments:
-                result.extend(_conjuncts(Call("not", (each,), BOOLEAN, each.nullable)))
-        else:
-            result.append(part)
-    return tuple(result)
-
-
 def _decided(plan: Plan, node: Exists | AnyRow, base: Plan, *, negated: bool) -> Plan:
     """The rows for which EXISTS or ANY is true, or for which NOT of it is."""
     if isinstance(node, AnyRow):
-        first, others = _match_of(node), _unknown_of(node) if negated else ()
+        first, others = match_of(node), unknown_of(node) if negated else ()
         plan = _decided(plan, first, base, negated=negated)
         for other in others:
             plan = _decided(plan, other, base, negated=True)
@@ -133,24 +111,6 @@ def _decided(plan: Plan, node: Exists | AnyRow, base: Plan, *, negated: bool) ->
     match = _exists(plan, node, base)
     result = match.anti if negated else match.semi
     return result if result.schema == schema else first_columns(result, schema)
-
-
-def _match_of(node: AnyRow) -> Exists:
-    return Exists(Filter(node.plan, node.condition), node.arguments)
-
-
-def _unknown_of(node: AnyRow) -> tuple[Exists, ...]:
-    """When the answer is NULL, unless there is a match: subqueries of which one has a row."""
-    if not node.condition.nullable:
-        return ()
-    condition = node.condition
-    unknown: tuple[Expression, ...] = (condition,)
-    if isinstance(condition, Call) and condition.function in ("eq", "ne", "lt", "le", "gt", "ge"):
-        # A comparison is unknown if a side is: conditions on one side alone make cheaper joins.
-        unknown = tuple(side for side in condition.arguments if side.nullable)
-    return tuple(
-        Exists(Filter(node.plan, Call("is_null", (side,), BOOLEAN, nullable=False)), node.arguments) for side in unknown
-    )
 
 
 class _Lowering:
@@ -183,8 +143,8 @@ class _Lowering:
         return mark
 
     def _any(self, node: AnyRow) -> Expression:
-        found = self._mark(_match_of(node))
-        unknown = [self._mark(other) for other in _unknown_of(node)]
+        found = self._mark(match_of(node))
+        unknown = [self._mark(other) for other in unknown_of(node)]
         if not unknown:
             return found
         either = unknown[0]

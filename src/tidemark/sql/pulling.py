@@ -1,5 +1,6 @@
-"""Decorrelation: a subquery Q(p) with parameters as plans without any.
+"""Pulling: a subquery Q(p) with parameters as a plan without any, and conditions above it that read them.
 
+<<<<<<< HEAD:src/tidemark/sql/decorrelate.py
 Two ways, of which the first is tried first:
 
 *Pulling.* ``pull(Q)`` gives a plan P, conditions c and outputs o with Q(p) = π[o(p)] σ[c(p)] P for every p. Conditions
@@ -16,6 +17,11 @@ has one value, so grouping by it as well changes nothing.
     D ⋈→ γ[k; f] Q       = γ[D, k; f] (D ⋈→ Q) = G                if there are keys
     D ⋈→ ω[k; f] Q       = ω[D, k; f] (D ⋈→ Q),   first[n] alike, by the number of a row
     D ⋈→ γ[; f] Q        = G ⊎ (D − π[D] G) × f(∅)                COUNT of nothing is 0, other aggregates are NULL
+=======
+``pull(Q)`` gives a plan P, conditions c and outputs o with Q(p) = π[o(p)] σ[c(p)] P for every p. Conditions rise
+through filters, projections and joins. Through ⊎, δ and γ rise equalities only: for one p the column that equals it
+has one value, so that grouping by it as well changes nothing. What cannot be pulled has a domain (``domains.py``).
+>>>>>>> wip-queries:src/tidemark/sql/pulling.py
 """
 
 from __future__ import annotations
@@ -26,7 +32,6 @@ from dataclasses import dataclass, replace
 from tidemark.algebra.expressions import (
     TRUE,
     Call,
-    Column,
     Expression,
     Literal,
     columns_of,
@@ -34,17 +39,14 @@ from tidemark.algebra.expressions import (
     conjuncts,
     shift,
     substitute,
-    transform,
 )
 from tidemark.algebra.failing import can_fail
 from tidemark.algebra.plans import (
     Aggregate,
     AggregateCall,
     AggregateFunction,
-    Difference,
     Distinct,
     Filter,
-    Intersection,
     Join,
     Negate,
     Plan,
@@ -55,18 +57,20 @@ from tidemark.algebra.plans import (
     Window,
     WindowCall,
 )
+<<<<<<< HEAD:src/tidemark/sql/decorrelate.py
 from tidemark.algebra.types import BIGINT, BOOLEAN, INT
 from tidemark.algebra.windows import WindowFunction
+=======
+from tidemark.algebra.types import BOOLEAN, INT
+from tidemark.sql.matching import EQUALITIES, filtered_by
+>>>>>>> wip-queries:src/tidemark/sql/pulling.py
 from tidemark.sql.parameters import (
-    Parameter,
     change_call,
-    not_decorrelated,
     parameters_in,
     parameters_of,
 )
 from tidemark.sql.semijoins import EQUALITIES, filtered_by, same
 
-COUNTS = (AggregateFunction.COUNT_ROWS, AggregateFunction.COUNT)
 Cells = tuple[Expression, ...]
 
 
@@ -219,6 +223,7 @@ def _over_links(make: Callable[[], Plan], outputs: Cells, links: tuple[Link, ...
     return Pulled(plan, conditions, tuple(columns[: len(outputs)]))
 
 
+<<<<<<< HEAD:src/tidemark/sql/decorrelate.py
 def dependent(plan: Plan, domain: Plan) -> Plan:
     """D ⋈→ Q: the columns of D, then those of Q. D is a set whose columns are the parameters in order."""
     width = len(domain.schema)
@@ -323,6 +328,8 @@ def with_empty_groups(grouped: Aggregate, domain: Plan) -> Plan:
     return Union((grouped, Project(missing, grouped.names, cells)))
 
 
+=======
+>>>>>>> wip-queries:src/tidemark/sql/pulling.py
 def with_asked_groups(groups: Aggregate, links: tuple[Link, ...], asked: Plan) -> Aggregate:
     """γ with a group for each asked value too: γ[k; f](E ⊎ asked × NULLs), where f counts no NULL.
 
@@ -345,8 +352,3 @@ def with_asked_groups(groups: Aggregate, links: tuple[Link, ...], asked: Plan) -
         for call, column in zip(groups.aggregates, columns[len(keys) :], strict=True)
     )
     return Aggregate(source, groups.names, columns[: len(keys)], calls)
-
-
-def of_nothing(call: AggregateCall) -> Literal:
-    """The aggregate over no rows."""
-    return Literal(0 if call.function in COUNTS else None, call.type)
