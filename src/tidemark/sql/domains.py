@@ -8,6 +8,7 @@ D has every p once, D = δ π[arguments](A). ``dependent(Q, D)`` is the relation
     D ⋈→ (Q ⊎ R)         = (D ⋈→ Q) ⊎ (D ⋈→ R),  −, ∸, ∩ alike
     D ⋈→ δ Q             = δ (D ⋈→ Q)
     D ⋈→ γ[k; f] Q       = γ[D, k; f] (D ⋈→ Q) = G                if there are keys
+    D ⋈→ ω[k; f] Q       = ω[D, k; f] (D ⋈→ Q),   first[n] alike, by the number of a row
     D ⋈→ γ[; f] Q        = G ⊎ (D − π[D] G) × f(∅)                COUNT of nothing is 0, other aggregates are NULL
 """
 
@@ -18,6 +19,7 @@ from dataclasses import replace
 
 from tidemark.algebra.expressions import (
     TRUE,
+    Call,
     Column,
     Expression,
     Literal,
@@ -40,15 +42,21 @@ from tidemark.algebra.plans import (
     Negate,
     Plan,
     Project,
+    Sort,
+    SortKey,
     Union,
+    Window,
+    WindowCall,
 )
-from tidemark.sql.matching import filtered_by, same
+from tidemark.algebra.types import BIGINT, BOOLEAN
+from tidemark.algebra.windows import WindowFunction
 from tidemark.sql.parameters import (
     Parameter,
     change_call,
     not_decorrelated,
     parameters_of,
 )
+from tidemark.sql.semijoins import filtered_by, same
 
 COUNTS = (AggregateFunction.COUNT_ROWS, AggregateFunction.COUNT)
 
@@ -81,7 +89,32 @@ def dependent(plan: Plan, domain: Plan) -> Plan:
             cells = below.columns()[:width] + tuple(map(moved, keys))
             grouped = Aggregate(below, names + plan.names, cells, calls, plan.signed)
             return grouped if keys else with_empty_groups(grouped, domain)
+        case Window(input=source, partition=partition, order=order, calls=window_calls):
+            below = dependent(source, domain)
+            by = below.columns()[:width] + tuple(below.column(part.index + width) for part in partition)
+            moved_calls = tuple(call.with_arguments(tuple(map(moved, call.arguments))) for call in window_calls)
+            return Window(below, plan.names, by, _moved_keys(order, moved), moved_calls)
+        case Sort(input=source, keys=sort_keys):
+            return _first_of_each(plan, dependent(source, domain), width, _moved_keys(sort_keys, moved))
     raise not_decorrelated(plan)
+
+
+def _moved_keys(keys: tuple[SortKey, ...], moved: Callable[[Expression], Expression]) -> tuple[SortKey, ...]:
+    return tuple(replace(key, expression=moved(key.expression)) for key in keys)
+
+
+def _first_of_each(plan: Sort, below: Plan, width: int, keys: tuple[SortKey, ...]) -> Plan:
+    """The first rows for each p, by their numbers: D ⋈→ first[n] Q = σ[number ≤ n] ω[D; number](D ⋈→ Q)."""
+    call = WindowCall(WindowFunction.ROW_NUMBER)
+    numbered = Window(below, ("number",), below.columns()[:width], keys, (call,))
+    number = numbered.column(len(below.schema))
+    conditions = [Call("gt", (number, Literal(plan.offset, BIGINT)), BOOLEAN, nullable=False)]
+    if plan.limit is not None:
+        last = Literal(plan.offset + plan.limit, BIGINT)
+        conditions.append(Call("le", (number, last), BOOLEAN, nullable=False))
+    chosen = Filter(numbered, conjunction(tuple(conditions)))
+    columns = chosen.columns()[: width + len(plan.schema)]
+    return Project(chosen, tuple(column.name for column in columns), columns)
 
 
 def _of_domain(expression: Expression, domain: Plan, width: int) -> Expression | None:

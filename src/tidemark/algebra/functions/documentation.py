@@ -68,7 +68,7 @@ every engine. This page is generated from the function table; a test keeps the t
   is the end of the text, classes are of ASCII, and of several alternatives the first that matches is taken. Refused,
   since engines differ: look-around, back references, lazy repetition, `\\b`, repetition of what can match nothing.
 * **Dates and timestamps** lie within the years 0001 to 9999 and have no time zone; `NOW()` and `CURRENT_DATE` are
-  [the time of the statement or of the clock](sql.md#time). An **interval** (`INTERVAL '1 year 2 months 3 days 04:05:06'`) is added to a
+  [the time of the statement or of the clock](sql.md#time). An **interval** (`INTERVAL '1 year 04:05:06'`) is added to a
   moment or subtracted from it, months first, then days, then time, and gives a TIMESTAMP; a month after January 31 is
   the last day of February. Intervals are multiplied by integers and compared with differences of timestamps, and
   `extract(epoch FROM a - b)` (also day, hour, minute) reads such a difference; there is no type of intervals.
