@@ -3,6 +3,7 @@
 PYTHON ?= python3
 ENGINE ?= spark
 ARGS ?=
+CLUSTER_TESTS ?= tests/conformance tests/test_pandas.py
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-cluster check format bench lock clean FORCE
@@ -21,12 +22,12 @@ run: .venv/.ready ## Run the inventory example (ENGINE=spark or duckdb)
 test: .venv/.ready ## Run the tests (ARGS="-m 'not spark'" leaves Spark out)
 	@JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && .venv/bin/pytest $(ARGS)
 
-# Each kind of session in a process of its own: Spark Connect and classic Spark do not share one.
-test-cluster: .venv/.ready ## Run the corner cases on worker processes and on a Spark Connect server
+# Each kind of session in a process of its own: Spark Connect and classic Spark do not share one. "Forced" are the
+# databases that leave all that is stored to Spark, whatever its size.
+test-cluster: .venv/.ready ## Run the conformance suite on worker processes and on a Spark Connect server
 	@JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && for kind in cluster connect; do \
 	  echo "on $$kind:"; \
-	  TIDEMARK_TEST_SPARK=$$kind .venv/bin/pytest tests/conformance/test_corner_cases.py -k "spark and forced" $(ARGS) \
-	    || exit 1; \
+	  TIDEMARK_TEST_SPARK=$$kind .venv/bin/pytest $(CLUSTER_TESTS) -m spark -k "forced or pandas" $(ARGS) || exit 1; \
 	done
 
 check: .venv/.ready ## Check format, lint and types

@@ -134,7 +134,8 @@ class TestShowing:
     def made(engine: str, scale: float) -> Report:
         by_hand = [Sample(7.25, 3)] if engine == "duckdb" else []
         spark = 2 if engine == "spark" else None
-        samples = [Sample(spent, 3, 4.0, 5.0, 60, spark) for spent in (10.0, 30.0, 20.0)]
+        parts = {"changes": 2.0, "v1": 4.0, "v2": 5.0, "commit": 6.0}
+        samples = [Sample(spent, 3, 4.0, 5.0, 60, spark, parts) for spent in (10.0, 30.0, 20.0)]
         measurements = [Measurement(rows, samples, by_hand, 17 if spark else None) for rows in (1, 10)]
         return Report(
             engine, scale, int(scale * 6e6), recomputed={"v1": [90.0], "v2": [110.0]}, measurements=measurements
@@ -146,6 +147,11 @@ class TestShowing:
         assert {"Spark statements", "data files"} == set(spark.column_names) - set(duckdb.column_names)
         assert [str(value) for value in duckdb["Tidemark"].to_pylist()] == ["20.0", "20.0"]
         assert [str(value) for value in duckdb["times faster"].to_pylist()] == ["10.0", "10.0"]
+
+    def test_a_second_table_says_where_the_time_goes(self) -> None:
+        found = report.parts(self.made("duckdb", 0.1))
+        assert found.column_names == ["rows changed", "changes", "v1", "v2", "commit"]
+        assert [str(value) for value in found["commit"].to_pylist()] == ["6.0", "6.0"]
 
     def test_the_charts_are_an_svg_with_a_line_for_each_series(self) -> None:
         drawn = plot.svg([self.made(engine, scale) for engine in ("duckdb", "spark") for scale in (0.1, 1)])

@@ -539,4 +539,5 @@ def _require(condition: bool, message: str) -> None:
 
 def _require_columns(expression: Expression, schema: Schema) -> None:
     highest = max(columns_of(expression), default=-1)
-    _require(highest < len(schema), f"column {highest} does not exist in ({schema})")
+    if highest >= len(schema):  # The message takes long to write, and plans are built all the time.
+        raise ValueError(f"column {highest} does not exist in ({schema})")

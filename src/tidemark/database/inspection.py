@@ -6,7 +6,6 @@ import enum
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from tidemark.algebra.clock import CLOCK
 from tidemark.database.database import Database
@@ -146,12 +145,7 @@ def interrupt(database: Database) -> None:
     What it did is undone like after any failure. A moment between two steps is not seen; a listener that raises
     catches those. The reference engine cannot be interrupted.
     """
-    engine: Any = database._store.engine
-    match engine.name:
-        case "duckdb":
-            engine._connection.interrupt()
-        case "spark" if engine._statements._session is not None:
-            engine._statements._session.interruptAll()
+    database._store.engine.interrupt()
 
 
 def statements_started(database: Database) -> int | None:

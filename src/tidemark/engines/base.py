@@ -50,4 +50,12 @@ class Engine(Protocol):
         """How many rows are stored of the relation."""
         ...
 
+    def interrupt(self) -> None:
+        """Called by another thread: let what the engine is doing at this moment fail, as any statement may fail.
+
+        If it is doing nothing, or is closed, nothing happens, and what comes next is not affected. An engine that
+        cannot stop within a step ignores it; whoever asks may ask again.
+        """
+        ...
+
     def close(self) -> None: ...

@@ -23,7 +23,10 @@ def timed(action: Callable[[], object]) -> float:
 
 @dataclass(frozen=True)
 class Sample:
-    """One transaction. ``rows_read`` is what was read at most; for SQL written by hand it is not known."""
+    """One transaction. ``rows_read`` is what was read at most; for SQL written by hand it is not known.
+
+    ``parts`` are the milliseconds of its parts, in their order.
+    """
 
     milliseconds: float
     rows_written: int
@@ -31,6 +34,7 @@ class Sample:
     v2_milliseconds: float | None = None
     rows_read: int | None = None
     statements: int | None = None
+    parts: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -54,6 +58,11 @@ class Measurement:
         """The median of one of Tidemark's figures, by its name in ``Sample``."""
         values = [getattr(sample, figure) for sample in self.tidemark]
         return None if None in values else statistics.median(values)
+
+    def parts(self) -> dict[str, float]:
+        """The median of each part of Tidemark's transactions; a part that one did not have took it no time."""
+        names = dict.fromkeys(name for sample in self.tidemark for name in sample.parts)
+        return {name: statistics.median(s.parts.get(name, 0.0) for s in self.tidemark) for name in names}
 
 
 @dataclass

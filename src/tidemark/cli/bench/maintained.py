@@ -9,8 +9,9 @@ import pyarrow as pa
 from tidemark.cli.bench import tpch
 from tidemark.cli.bench.changes import Work
 from tidemark.cli.bench.figures import Sample, timed
+from tidemark.cli.bench.parts import Parts
 from tidemark.database import connect
-from tidemark.database.inspection import statements_started
+from tidemark.database.inspection import statements_started, watching
 from tidemark.errors import TidemarkError
 
 
@@ -42,7 +43,10 @@ class Maintained:
     def apply(self, work: Work) -> Sample:
         """Run a transaction under the clock."""
         before = statements_started(self._database)
-        spent = timed(lambda: self._run(work))
+        parts = Parts()
+        with watching(self._database, parts):
+            spent = timed(lambda: self._run(work))
+        spent_on = parts.milliseconds()
         after = statements_started(self._database)
         steps = self._database.trace(self._database.version).to_pylist()
         changed = sum(change.delete.num_rows + change.insert.num_rows for change in work.values())
@@ -53,6 +57,7 @@ class Maintained:
             _spent_on("v2", steps),
             sum(step["rows_read"] for step in steps),
             None if before is None or after is None else after - before,
+            spent_on,
         )
 
     def _run(self, work: Work) -> None:

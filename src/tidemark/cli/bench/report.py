@@ -23,6 +23,7 @@ LIBRARIES = ("tidemark", "duckdb", "pyspark", "deltalake", "pyarrow")
 def show(report: Report, display: Display) -> None:
     title = f"{report.engine}, scale {report.scale:g}, {counted(report.lineitems, 'lineitem')}: medians in milliseconds"
     display.result(title, table(report), is_expandable=False)
+    display.result("where the time of a transaction goes: medians in milliseconds", parts(report), is_expandable=False)
 
 
 def table(report: Report) -> pa.Table:
@@ -44,6 +45,14 @@ def table(report: Report) -> pa.Table:
         "data files": pa.array([m.data_files for m in found], pa.int64()),
     }
     return pa.table({name: column for name, column in columns.items() if column.null_count < len(column)})
+
+
+def parts(report: Report) -> pa.Table:
+    """A row for each size of transaction, a column for each of its parts."""
+    found = [measurement.parts() for measurement in report.measurements]
+    names = dict.fromkeys(name for one in found for name in one)
+    columns = {"rows changed": pa.array([m.rows for m in report.measurements], pa.int64())}
+    return pa.table(columns | {name: _tenths([one.get(name) for one in found]) for name in names})
 
 
 def _tenths(values: Sequence[float | None]) -> pa.Array:

@@ -7,6 +7,7 @@ import os
 import threading
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,16 +15,19 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from tidemark.algebra.plans import Given, Plan, walk
+from tidemark.algebra.expressions import Column
+from tidemark.algebra.plans import Given, Plan, Project, walk
+from tidemark.engines.arrow_joins import joined
 from tidemark.engines.duckdb import changelog
+from tidemark.engines.duckdb.applying import Applying
 from tidemark.engines.duckdb.dialect import DuckDBDialect
 from tidemark.engines.duckdb.errors import translated
 from tidemark.engines.duckdb.given import GivenTables
 from tidemark.engines.duckdb.lookups import Lookups
-from tidemark.engines.duckdb.storage import OWN_SCHEMA, StoredRelation, alter, apply_delta, create, drop, prepare
-from tidemark.engines.outward import evaluate_outward
+from tidemark.engines.duckdb.storage import OWN_SCHEMA, StoredRelation, alter, create, drop, prepare
+from tidemark.engines.nearby import near
 from tidemark.engines.schema_json import schema_from_json, schema_to_json, values_from_json, values_to_json
-from tidemark.engines.small import evaluate_small
+from tidemark.engines.small import evaluate_few
 from tidemark.engines.sqltext import Compiler
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
@@ -54,7 +58,7 @@ class DuckDBEngine:
         self._statements: dict[tuple[int, _Form], tuple[Plan, str, tuple[str, ...]]] = {}
         self._connection = _open(path)
         self._given = GivenTables(self._connection)
-        self._lookups = Lookups(self._connection, lambda relation: self._relations[relation].table)
+        self._lookups = Lookups(self._connection, self._given, lambda relation: self._relations[relation].table)
 
     def load(self) -> Loaded:
         records: list[str] = []
@@ -78,17 +82,25 @@ class DuckDBEngine:
         return Loaded(version, tuple(records))
 
     def evaluate(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
-        small = None if self._by_statements else self._in_process(plan, given)
-        if small is not None:
-            return small
+        if self._by_statements:
+            return self._weighted(plan, given)
+        reached, rows = near(plan, given, self._lookups)
+        few = evaluate_few(reached, rows)
+        if few is not None:
+            return few
+        tables = {name: part.table for name, part in rows.items()}
+        by_arrow = joined(reached, tables) if reached is not plan else None
+        return self._weighted(reached, tables) if by_arrow is None else by_arrow
+
+    def _weighted(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
+        """The plan's net rows by one statement."""
+        chosen = _columns_given(plan, given)
+        if chosen is not None:
+            return delta_tables.net(chosen.rename_columns(plan.schema.weighted.names).cast(plan.schema.weighted))
         if not any(isinstance(part, Given) for part in walk(plan)):
             return self._run(plan, given, Compiler.weighted, plan.schema.weighted)
         # What follows from deltas is mostly small: it is made net here, which spares DuckDB the outer grouping.
         return delta_tables.net(self._run(plan, given, Compiler.entries, plan.schema.weighted))
-
-    def _in_process(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table | None:
-        small = evaluate_small(plan, given)
-        return evaluate_outward(plan, given, self._lookups) if small is None else small
 
     def fetch(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
         return self._run(plan, given, Compiler.rows, plan.schema.arrow)
@@ -128,7 +140,6 @@ class DuckDBEngine:
         kept_relations, kept_rows = dict(self._relations), dict(self._rows)
         if commit.created or commit.dropped or commit.altered:
             self._statements.clear()
-        self._lookups.forget()
         self._connection.execute("BEGIN")
         try:
             self._apply(commit)
@@ -140,6 +151,8 @@ class DuckDBEngine:
             if isinstance(error, duckdb.Error):
                 raise translated(error) from error
             raise
+        finally:
+            self._lookups.forget()
 
     def _apply(self, commit: Commit) -> None:
         for name in commit.dropped:
@@ -154,7 +167,8 @@ class DuckDBEngine:
             self._create(creation, commit.given)
         for name, delta in commit.deltas.items():
             if delta.num_rows:
-                apply_delta(self._connection, self._relations[name], delta, self._given.name_of)
+                applying = Applying(self._connection, self._relations[name], delta, self._given.name_of)
+                applying.run(self._lookups.of(name))
                 self._rows[name] += delta_tables.growth(delta)
         changelog.append(self._connection, self._relations, commit.deltas, commit.version)
         created = [_relation_to_json(self._relations[creation.relation]) for creation in commit.created]
@@ -194,11 +208,27 @@ class DuckDBEngine:
     def rows(self, relation: str) -> int:
         return self._rows[relation]
 
+    def interrupt(self) -> None:
+        with suppress(duckdb.ConnectionException):  # closed
+            self._connection.interrupt()
+
     def close(self) -> None:
         self._connection.close()
         if self.path is not None:
             with _open_paths_lock:
                 _open_paths.discard(self.path)
+
+
+def _columns_given(plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table | None:
+    """The rows of a plan that only chooses columns of what is given, and needs no statement for it."""
+    match plan:
+        case Given(name=name):
+            return given[name]
+        case Project(input=Given(name=name), expressions=expressions):
+            indices = [expression.index for expression in expressions if isinstance(expression, Column)]
+            if len(indices) == len(expressions):
+                return given[name].select([*indices, given[name].num_columns - 1])
+    return None
 
 
 def _placeholder(position: int) -> str:

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from tidemark.algebra.types import WEIGHT
 
-MOST_KEPT = 16
-MOST_ROWS_KEPT = 100_000
+MOST_KEPT = 32
+MOST_ROWS_KEPT = 200_000
 
 
 class GivenTables:

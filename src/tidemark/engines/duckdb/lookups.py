@@ -1,56 +1,186 @@
-"""Point reads: the rows of a stored relation that have one of a few keys in a column."""
+"""Look-ups: the rows of a stored relation that have given values in some columns, and where they lie.
+
+One key is compared with ``=``, which prunes best. More are joined: DuckDB compares a list of literals with every row
+that it cannot prune (three times slower from ten keys on), while a join filters what is scanned by the keys' own
+values.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from tidemark.algebra.expressions import Literal
+from tidemark.algebra.expressions import Literal, Value
 from tidemark.algebra.functions import canonical
-from tidemark.algebra.plans import Stored
-from tidemark.engines.duckdb.dialect import DuckDBDialect, quote
-from tidemark.engines.outward import Keys
+from tidemark.algebra.types import WEIGHT, Kind, Schema
+from tidemark.engines.duckdb.dialect import literal_text, quote
+from tidemark.engines.duckdb.errors import translated
+from tidemark.engines.duckdb.given import GivenTables
+from tidemark.engines.duckdb.matching import all_match
+from tidemark.engines.nearby import MOST_ROWS, Question
 from tidemark.engines.reference.evaluate import Bag
+from tidemark.engines.rows import Rows
 
-MOST_FOUND: Final = 500
+MOST_LITERAL_KEYS: Final = 8
+"""Up to so many keys are written into the statement; parsing more costs more than handing over an Arrow table."""
+FEW: Final = 64
+MOST_FETCHED: Final = 500
+"""What few keys find comes as Python values, up to so many rows: that is cheaper than Arrow for a few."""
 MOST_KEPT: Final = 64
+MOST_ROWS_KEPT: Final = 200_000
+PLACE: Final = "rowid"
+
+_Start = tuple[int, tuple[int, ...]]
+_Asked = tuple[str, tuple[int, ...], frozenset[_Start], tuple[int, ...] | None]
+
+
+class StoredRows(Rows):
+    """Rows of a stored relation with their places, which hold until the next commit."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        *,
+        bag: Bag | None = None,
+        table: pa.Table | None = None,
+        places: dict[tuple[Value, ...], list[int]] | pa.ChunkedArray | None = None,
+    ) -> None:
+        super().__init__(schema, bag=bag, table=table)
+        self.places = places
+        """Row numbers, by row beside a bag or in the order of a table; None if columns were left out."""
 
 
 class Lookups:
-    """Answers look-ups, and remembers the answers until the stored relations change."""
+    """Answers questions, and remembers the answers until the stored relations change."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, table_of: Callable[[str], str]) -> None:
-        self._connection = connection
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, given: GivenTables, table_of: Callable[[str], str]
+    ) -> None:
+        self._connection, self._given = connection, given
         self._table_of = table_of
-        self._dialect = DuckDBDialect(table_of, {})
-        self._kept: dict[tuple[str, int, Keys], Bag | None] = {}
+        self._kept: dict[_Asked, tuple[tuple[object, ...], StoredRows | None]] = {}
+        self._rows_kept = 0
 
-    def __call__(self, relation: Stored, column: int, keys: Keys) -> Bag | None:
-        asked = (relation.relation, column, keys)
+    def __call__(self, question: Question) -> Rows | None:
+        # Deltas are known by their table, what was found by itself. Both are kept, so that none takes their identity.
+        known = [(r if isinstance(r, StoredRows) else r.table, columns) for r, columns in question.sources]
+        starts = frozenset((id(source), columns) for source, columns in known)
+        asked = (question.relation.relation, question.columns, starts, question.needed)
         if asked not in self._kept:
-            if len(self._kept) >= MOST_KEPT:
-                self._kept.clear()
-            self._kept[asked] = self._read(relation, column, keys)
-        return self._kept[asked]
+            found = self._find(question)
+            if len(self._kept) >= MOST_KEPT or self._rows_kept > MOST_ROWS_KEPT:
+                self.forget()
+            self._kept[asked] = (tuple(source for source, _ in known), found)
+            self._rows_kept += _size(question) + (found.count if found is not None else 0)
+        return self._kept[asked][1]
+
+    def of(self, relation: str) -> Iterator[StoredRows]:
+        """What is remembered of a relation with its places."""
+        for (name, *_), (_, found) in self._kept.items():
+            if name == relation and found is not None and found.places is not None:
+                yield found
 
     def forget(self) -> None:
         """The stored relations have changed."""
         self._kept.clear()
+        self._rows_kept = 0
 
-    def _read(self, relation: Stored, column: int, keys: Keys) -> Bag | None:
-        field = relation.schema[column]
-        listed = ", ".join(self._dialect.literal(Literal(key, field.type)) for key in keys)
-        shown = ", ".join(quote(name) for name in relation.schema.names)
-        rows = self._connection.execute(
-            f"SELECT {shown} FROM {self._table_of(relation.relation)} "
-            f"WHERE {quote(field.name)} IN ({listed}) LIMIT {MOST_FOUND + 1}"
-        ).fetchall()
-        if len(rows) > MOST_FOUND:
+    def _find(self, question: Question) -> StoredRows | None:
+        size = _size(question)
+        if size > MOST_ROWS:
             return None
-        found: Bag = {}
-        for values in rows:
-            row = tuple(canonical(value) for value in values)
-            found[row] = found.get(row, 0) + 1
-        return found
+        values = _values(question)
+        if not len(values[0]):
+            return StoredRows(question.relation.schema, bag={}, places={})
+        try:
+            text = self._text(question, values)
+            return self._few(question, text) if size <= FEW else self._many(question, text)
+        except duckdb.Error as error:
+            raise translated(error) from error
+
+    def _few(self, question: Question, text: str) -> StoredRows | None:
+        schema, shown = question.relation.schema, _shown(question)
+        fetched = self._connection.execute(f"{text} LIMIT {MOST_FETCHED + 1}").fetchall()
+        if len(fetched) > MOST_FETCHED:
+            return self._many(question, text)
+        is_whole, has_floats = len(shown) == len(schema), any(type_.kind is Kind.DOUBLE for type_ in schema.types)
+        places: dict[tuple[Value, ...], list[int]] = {}
+        for *values, place in fetched:
+            row = tuple(map(canonical, values)) if has_floats else tuple(values)
+            if not is_whole:
+                row = tuple(row[shown.index(i)] if i in shown else None for i in range(len(schema)))
+            places.setdefault(row, []).append(place)
+        bag = {row: len(numbers) for row, numbers in places.items()}
+        return StoredRows(schema, bag=bag, places=places if is_whole else None)
+
+    def _many(self, question: Question, text: str) -> StoredRows | None:
+        schema, shown = question.relation.schema, _shown(question)
+        found = self._connection.sql(f"{text} LIMIT {MOST_ROWS + 1}").to_arrow_table()
+        if found.num_rows > MOST_ROWS:
+            return None
+        columns: list[pa.ChunkedArray | pa.Array] = []
+        for position, field in enumerate(schema.fields):
+            type_ = field.type.arrow
+            is_shown = position in shown
+            columns.append(
+                found.column(shown.index(position)).cast(type_) if is_shown else pa.nulls(found.num_rows, type_)
+            )
+        once = pa.repeat(pa.scalar(1, pa.int64()), found.num_rows)
+        table = pa.Table.from_arrays([*columns, once], names=[*schema.names, WEIGHT])
+        places = found.column(len(shown)) if len(shown) == len(schema) else None
+        return StoredRows(schema, table=table, places=places)
+
+    # Text
+
+    def _text(self, question: Question, values: list[pa.ChunkedArray]) -> str:
+        schema = question.relation.schema
+        listed = [f"r.{quote(schema[position].name)}" for position in _shown(question)]
+        head = f"SELECT {', '.join([*listed, f'r.{PLACE}'])} FROM {self._table_of(question.relation.relation)} AS r"
+        names = [f"r.{quote(schema[position].name)}" for position in question.columns]
+        same = [len(column) == 1 or pc.count_distinct(column).as_py() == 1 for column in values]
+        fixed = [
+            f"{names[i]} = {self._literal(question, i, values[i][0].as_py())}" for i in range(len(same)) if same[i]
+        ]
+        where = f" WHERE {' AND '.join(fixed)}" if fixed else ""
+        differing = [i for i in range(len(same)) if not same[i]]
+        if not differing:
+            return head + where
+        equal = all_match([(names[i], f"k.k{i}") for i in differing], [values[i] for i in differing])
+        return f"{head} SEMI JOIN {self._keys(question, values)} AS k ON {equal}{where}"
+
+    def _keys(self, question: Question, values: list[pa.ChunkedArray]) -> str:
+        """The keys as something to join with; its columns are k0, k1 and so on."""
+        names = [f"k{i}" for i in range(len(question.columns))]
+        if len(values[0]) <= MOST_LITERAL_KEYS:
+            rows = zip(*(column.to_pylist() for column in values), strict=True)
+            cells = ([self._literal(question, i, value) for i, value in enumerate(row)] for row in rows)
+            listed = ", ".join(f"({', '.join(row)})" for row in cells)
+            return f"(SELECT * FROM (VALUES {listed}) AS listed({', '.join(names)}))"
+        registered = self._given.names_of([rows.table for rows, _ in question.sources])
+        parts = [
+            f"SELECT {', '.join(f'c{c} AS {n}' for c, n in zip(columns, names, strict=True))} FROM {name}"
+            for name, (_, columns) in zip(registered, question.sources, strict=True)
+        ]
+        return f"({' UNION ALL '.join(parts)})"
+
+    def _literal(self, question: Question, position: int, value: Value) -> str:
+        return literal_text(Literal(canonical(value), question.relation.schema[question.columns[position]].type))
+
+
+def _size(question: Question) -> int:
+    return sum(rows.count for rows, _ in question.sources)
+
+
+def _shown(question: Question) -> tuple[int, ...]:
+    return tuple(range(len(question.relation.schema))) if question.needed is None else question.needed
+
+
+def _values(question: Question) -> list[pa.ChunkedArray]:
+    """The values that are looked up, by column. Keys with NULL equal nothing and are left out."""
+    parts = [rows.table.select(list(columns)) for rows, columns in question.sources]
+    names = [str(i) for i in range(len(question.columns))]
+    return list(pa.concat_tables([part.rename_columns(names) for part in parts]).drop_null().columns)

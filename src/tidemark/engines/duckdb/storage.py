@@ -7,24 +7,19 @@ all those of a commit with one statement; large ones in a table of their relatio
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import duckdb
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemark.algebra.expressions import Literal, Value
 from tidemark.algebra.functions import duckdb_type
 from tidemark.algebra.types import VERSION, WEIGHT, Schema
-from tidemark.engines.duckdb.dialect import all_equal, literal_text, quote
+from tidemark.engines.duckdb.dialect import literal_text, quote
 from tidemark.errors import TidemarkError
-from tidemark.log import deltas as delta_tables
 from tidemark.log.commit import Alteration
 
 FORMAT = 1
 OWN_SCHEMA = "_tidemark"
-MOST_LITERAL_ROWS = 8
 
 
 @dataclass(frozen=True)
@@ -100,94 +95,6 @@ def drop(connection: duckdb.DuckDBPyConnection, relation: StoredRelation) -> Non
     connection.execute(f"DROP TABLE {relation.table}")
     if relation.logged:
         connection.execute(f"DROP TABLE {relation.log_table}")
-
-
-def apply_delta(
-    connection: duckdb.DuckDBPyConnection, relation: StoredRelation, delta: pa.Table, name_of: Callable[[pa.Table], str]
-) -> None:
-    """Bring the stored rows up to date. ``name_of`` gives a name under which DuckDB can read the delta.
-
-    A few rows are written into the statements themselves: that spares registering them, and a literal key prunes.
-    """
-    leaving, coming = delta_tables.deleted(delta), delta_tables.inserted(delta)
-    if leaving.num_rows == 1:
-        _delete_literal(connection, relation, leaving)
-    elif leaving.num_rows:
-        _delete(connection, relation, leaving, name_of(delta))
-    if 0 < delta_tables.size(coming) <= MOST_LITERAL_ROWS:
-        rows = ", ".join(f"({', '.join(cells)})" for cells in _literals(relation, delta_tables.expand(coming)))
-        connection.execute(f"INSERT INTO {relation.table} VALUES {rows}")
-    elif coming.num_rows:
-        _insert(connection, relation, delta, name_of(delta))
-
-
-def _literals(relation: StoredRelation, rows: pa.Table) -> list[list[str]]:
-    columns = [column.to_pylist() for column in rows.columns[: len(relation.schema)]]
-    types = relation.schema.types
-    return [
-        [literal_text(Literal(v, t)) for v, t in zip(row, types, strict=True)] for row in zip(*columns, strict=True)
-    ]
-
-
-def _delete_literal(connection: duckdb.DuckDBPyConnection, relation: StoredRelation, leaving: pa.Table) -> None:
-    """Remove copies of one row."""
-    [cells] = _literals(relation, leaving)
-    wanted = delta_tables.size(leaving)
-    nulls = [leaving.column(p).null_count > 0 for p in range(len(cells))]
-    equal = " AND ".join(
-        f"{quote(f.name)} {'IS NULL' if null else f'= {cell}'}"
-        for f, cell, null in zip(relation.schema.fields, cells, nulls, strict=True)
-    )
-    chosen = f"SELECT rowid FROM {relation.table} WHERE {equal} LIMIT {wanted}"
-    found = connection.execute(f"DELETE FROM {relation.table} WHERE rowid IN ({chosen})").fetchall()[0][0]
-    _all_found(relation, found, wanted)
-
-
-def _all_found(relation: StoredRelation, found: int, wanted: int) -> None:
-    if found != wanted:
-        raise TidemarkError(
-            "damaged",
-            f"{relation.name} should lose {wanted} rows, but {found} were found",
-            hint="run AUDIT on its views; the stored content was changed by somebody else",
-        )
-
-
-def _insert(connection: duckdb.DuckDBPyConnection, relation: StoredRelation, delta: pa.Table, registered: str) -> None:
-    shown = ", ".join(f"d.c{i}" for i in range(len(relation.schema)))
-    source = f"{registered} AS d"
-    if pc.max(delta.column(WEIGHT)).as_py() > 1:
-        source += f", LATERAL (SELECT unnest(range(d.{WEIGHT}))) AS copies"
-    connection.execute(f"INSERT INTO {relation.table} SELECT {shown} FROM {source} WHERE d.{WEIGHT} > 0")
-
-
-def _delete(
-    connection: duckdb.DuckDBPyConnection, relation: StoredRelation, leaving: pa.Table, registered: str
-) -> None:
-    """Remove as many equal rows as the negative weights say; fewer found means a damaged database."""
-    positions = _driving_first(relation, leaving)
-    pairs = tuple(
-        (f"r.{quote(relation.schema[p].name)}", f"d.c{p}", leaving.column(p).null_count > 0) for p in positions
-    )
-    if relation.key:
-        text = f"DELETE FROM {relation.table} AS r USING {registered} AS d WHERE d.{WEIGHT} < 0 AND {all_equal(pairs)}"
-    else:
-        entries = f"(SELECT *, row_number() OVER () AS entry FROM {registered} WHERE {WEIGHT} < 0) AS d"
-        text = (
-            f"DELETE FROM {relation.table} WHERE rowid IN (SELECT id FROM (SELECT r.rowid AS id, d.{WEIGHT} AS weight, "
-            f"row_number() OVER (PARTITION BY d.entry) AS copy FROM {relation.table} AS r JOIN {entries} "
-            f"ON {all_equal(pairs)}) AS found WHERE copy <= -weight)"
-        )
-    found = connection.execute(text).fetchall()[0][0]
-    _all_found(relation, found, delta_tables.size(leaving))
-
-
-def _driving_first(relation: StoredRelation, leaving: pa.Table) -> list[int]:
-    """The columns with the most telling one in front: a key's, else the one with the most different values."""
-    positions = list(range(len(relation.schema)))
-    if relation.key:
-        return [*relation.key, *(p for p in positions if p not in relation.key)]
-    few = leaving.slice(0, 100)
-    return sorted(positions, key=lambda p: (few.column(p).null_count > 0, -len(pc.unique(few.column(p)))))
 
 
 def _has_table(connection: duckdb.DuckDBPyConnection, schema: str, table: str) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
+from tidemark.algebra.expressions import Value
 from tidemark.algebra.functions import canonical
 from tidemark.algebra.scalar import Row
 from tidemark.algebra.types import WEIGHT, Schema
@@ -20,8 +21,14 @@ def to_bag(table: pa.Table) -> dict[Row, int]:
 
 
 def to_rows(table: pa.Table) -> list[Row]:
-    columns = [[canonical(value) for value in column.to_pylist()] for column in table.columns]
+    columns = [_values(column) for column in table.columns]
     return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
+
+
+def _values(column: pa.ChunkedArray) -> list[Value]:
+    """The values of a column; only those of floating point have more than one form."""
+    values: list[Value] = column.to_pylist()
+    return [canonical(value) for value in values] if pa.types.is_floating(column.type) else values
 
 
 def from_rows(rows: Iterable[Row], schema: Schema) -> pa.Table:

@@ -149,6 +149,11 @@ class SparkEngine:
             if self._relations[relation].tail:
                 self._merge(self._relations[relation])
 
+    def interrupt(self) -> None:
+        # Without the lock, which the thread that works is holding.
+        self._in_process.interrupt()
+        self._statements.interrupt()
+
     def close(self) -> None:
         with self._lock:
             if self._closed:

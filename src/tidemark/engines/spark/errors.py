@@ -5,16 +5,26 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from tidemark.algebra.functions import failure_code
 from tidemark.errors import TidemarkError
 
+_JAVA: Final = re.compile(r"^An error occurred while calling \S+\s*: ([\w.]+: )?")
+_CANCELLED: Final = re.compile(r"\[(SPARK_JOB_CANCELLED|OPERATION_CANCELED)\]")
 _OWN: Final = re.compile(r"\b(division_by_zero|overflow|invalid_value|cardinality): ?([^\n]*)")
 
 
-def translated(error: PySparkException) -> TidemarkError:
-    """An error that evaluating a plan raised: overflow, division by zero, a value that cannot be cast."""
+def translated(error: PySparkException | Py4JError) -> TidemarkError:
+    """An error that evaluating a plan raised: overflow, division by zero, a value that cannot be cast.
+
+    What PySpark has no exception of its own for, a cancelled job among others, comes as py4j hands it on.
+    """
+    if _CANCELLED.search(str(error)):
+        return TidemarkError("evaluation_failed", "Interrupted: the job on Spark was cancelled")
+    if isinstance(error, Py4JError):
+        return TidemarkError("evaluation_failed", one_line(_JAVA.sub("", str(error))))
     text = error.getMessage() or str(error)
     own = _OWN.search(text)
     if own:

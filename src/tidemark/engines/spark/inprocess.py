@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,7 @@ from tidemark.algebra.plans import Given, Plan, Project, Stored, Touched, walk
 from tidemark.algebra.types import WEIGHT
 from tidemark.engines.duckdb.dialect import DuckDBDialect, quote, text_literal
 from tidemark.engines.duckdb.errors import translated
-from tidemark.engines.spark.matching import all_match
+from tidemark.engines.duckdb.matching import all_match
 from tidemark.engines.spark.records import DataFile
 from tidemark.engines.spark.registered import Registered
 from tidemark.engines.spark.relations import Relation, Relations
@@ -119,6 +120,11 @@ class InProcess:
     def keep_only(self, relations: Relations) -> None:
         """Let go of all tables but the tails of stored relations."""
         self._registered.keep_only(part for relation in relations.values() for part in relation.tail)
+
+    def interrupt(self) -> None:
+        """Let the statement fail that another thread runs here."""
+        with suppress(duckdb.ConnectionException):  # closed
+            self.connection.interrupt()
 
     def close(self) -> None:
         self.connection.close()

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from tidemark.algebra.types import WEIGHT
 from tidemark.engines.duckdb.dialect import quote, text_literal
+from tidemark.engines.duckdb.matching import all_match
 from tidemark.engines.spark.inprocess import InProcess, scan
-from tidemark.engines.spark.matching import all_match
 from tidemark.engines.spark.records import DataFile
 from tidemark.engines.spark.relations import Relation
 from tidemark.engines.spark.staging import ROW_GROUP, Staging

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -117,6 +118,13 @@ class Statements:
         self._tails = {key: kept for key, kept in self._tails.items() if key in tails}
         self._drop(stale)
 
+    def interrupt(self) -> None:
+        """Let the statement fail that another thread runs. All that the session runs is ours, so no tag is needed."""
+        session = self._session
+        if session is not None:
+            with suppress(Exception):  # a Spark that is gone has nothing to interrupt; the statement says what happened
+                session.interruptAll()
+
     def close(self) -> None:
         if self._session is not None:
             self.keep_only({})
@@ -151,16 +159,18 @@ class Statements:
         fields = zip(relation.columns, relation.schema.types, strict=True)
         schema = ", ".join(f"{quote(name)} {spark_type(type)}" for name, type in fields)
         paths = [(self._root / relation.directory / file.path).as_posix() for file in files]
-        frame = self.session.read.schema(schema).parquet(*paths)
-        return self._view("base", frame.toDF(*(f"c{i}" for i in range(len(relation.columns)))))
+        with _translating():
+            frame = self.session.read.schema(schema).parquet(*paths)
+            return self._view("base", frame.toDF(*(f"c{i}" for i in range(len(relation.columns)))))
 
     def _table_view(self, kind: str, table: pa.Table) -> str:
         named = table.rename_columns([*(f"c{i}" for i in range(table.num_columns - 1)), WEIGHT])
-        # Spark Connect takes no schema from a table without rows.
-        if not named.num_rows:
-            schema = from_arrow_schema(named.schema, prefer_timestamp_ntz=True)
-            return self._view(kind, self.session.createDataFrame([], schema))
-        return self._view(kind, self.session.createDataFrame(named))
+        with _translating():
+            # Spark Connect takes no schema from a table without rows.
+            if not named.num_rows:
+                schema = from_arrow_schema(named.schema, prefer_timestamp_ntz=True)
+                return self._view(kind, self.session.createDataFrame([], schema))
+            return self._view(kind, self.session.createDataFrame(named))
 
     def _view(self, kind: str, frame: DataFrame) -> str:
         self._numbered += 1
@@ -169,15 +179,23 @@ class Statements:
         return name
 
     def _drop(self, names: Iterable[str]) -> None:
-        for name in names:
-            self.session.catalog.dropTempView(name)
+        with _translating():
+            for name in names:
+                self.session.catalog.dropTempView(name)
 
     def _collected(self, text: str) -> pa.Table:
         return self._ran(text, lambda frame: frame.toArrow())
 
     def _ran(self, text: str, use: Callable[[DataFrame], Result]) -> Result:
         self.count += 1
-        try:
+        with _translating():
             return use(self.session.sql(text))
-        except PySparkException as error:
-            raise translated(error) from error
+
+
+@contextmanager
+def _translating() -> Iterator[None]:
+    """Around everything that Spark is asked: with Spark Connect making and dropping a view may be interrupted too."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise translated(error) from error

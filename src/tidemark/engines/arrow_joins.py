@@ -1,0 +1,140 @@
+"""Joins of what is given, done by Arrow.
+
+What is near a delta is some thousands of rows at most. Arrow joins those in less time than a database takes to plan the
+statement. Only what means the same everywhere is done here: choosing columns and rows, joins on equal columns, signs,
+unions. A comparison is one between a column and a literal of its own type; floating point, with its NaN, is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemark.algebra.derived import PerPlan
+from tidemark.algebra.expressions import Call, Column, Expression, Literal, columns_of, conjuncts
+from tidemark.algebra.plans import Filter, Given, Join, Negate, Plan, Project, Union, walk
+from tidemark.algebra.types import WEIGHT, Kind
+from tidemark.log import deltas as delta_tables
+
+_COMPARISONS: Final = {
+    "eq": pc.equal,
+    "ne": pc.not_equal,
+    "lt": pc.less,
+    "le": pc.less_equal,
+    "gt": pc.greater,
+    "ge": pc.greater_equal,
+}
+
+_OTHER: Final = "_other"
+"""The weight of the right side of a join."""
+
+
+def joined(plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table | None:
+    """The plan's net rows, or None if it is not a matter of such joins."""
+    if not _is_plain(plan):
+        return None
+    rows = _rows(plan, given, frozenset(range(len(plan.schema))))
+    ordered = rows.select([*(str(i) for i in range(len(plan.schema))), WEIGHT])
+    return delta_tables.net(ordered.rename_columns(plan.schema.weighted.names).cast(plan.schema.weighted))
+
+
+def _rows(plan: Plan, given: Mapping[str, pa.Table], wanted: frozenset[int]) -> pa.Table:
+    """The wanted columns of a plan's rows, under their positions as names; perhaps several entries for one row."""
+    match plan:
+        case Given(name=name):
+            positions = sorted(wanted)
+            chosen = given[name].select([*positions, given[name].num_columns - 1])
+            return chosen.rename_columns([*map(str, positions), WEIGHT])
+        case Filter(input=source, predicate=predicate):
+            rows = _rows(source, given, wanted | columns_of(predicate))
+            for condition in conjuncts(predicate):
+                rows = rows.filter(_holds(condition, rows))
+            return rows.select([*map(str, sorted(wanted)), WEIGHT])
+        case Project(input=source, expressions=expressions):
+            origins = {i: e.index for i, e in enumerate(expressions) if isinstance(e, Column) and i in wanted}
+            rows = _rows(source, given, frozenset(origins.values()))
+            columns = [*(rows.column(str(origin)) for origin in origins.values()), rows.column(WEIGHT)]
+            return pa.Table.from_arrays(columns, names=[*map(str, origins), WEIGHT])
+        case Negate(input=source):
+            return delta_tables.negated(_rows(source, given, wanted))
+        case Union(parts=parts):
+            found = [_rows(part, given, wanted) for part in parts]
+            return pa.concat_tables([part.select(found[0].column_names) for part in found])
+        case Join():
+            return _join(plan, given, wanted)
+    raise TypeError(f"Arrow does not evaluate {type(plan).__name__} here")
+
+
+def _join(plan: Join, given: Mapping[str, pa.Table], wanted: frozenset[int]) -> pa.Table:
+    width, pairs = len(plan.left.schema), _equal_columns(plan)
+    assert pairs is not None
+    needed = wanted | columns_of(plan.predicate)
+    left = _rows(plan.left, given, frozenset(i for i in needed if i < width))
+    right = _rows(plan.right, given, frozenset(i - width for i in needed if i >= width))
+    moved = [str(int(name) + width) if name != WEIGHT else _OTHER for name in right.column_names]
+    found = left.join(
+        right.rename_columns(moved),
+        keys=[str(a) for a, _ in pairs],
+        right_keys=[str(b + width) for _, b in pairs],
+        join_type="inner",
+        coalesce_keys=False,
+        use_threads=False,
+    )
+    weight = pc.multiply_checked(found.column(WEIGHT), found.column(_OTHER))
+    return found.select(list(map(str, sorted(wanted)))).append_column(WEIGHT, weight)
+
+
+def _holds(condition: Expression, rows: pa.Table) -> pa.ChunkedArray:
+    assert isinstance(condition, Call)
+    left, right = (
+        rows.column(str(side.index)) if isinstance(side, Column) else pa.scalar(side.value, side.type.arrow)  # type: ignore[attr-defined]
+        for side in condition.arguments
+    )
+    return _COMPARISONS[condition.function](left, right)
+
+
+def _is_plain_plan(plan: Plan) -> bool:
+    return any(isinstance(part, Join) for part in walk(plan)) and all(map(_is_plain_part, walk(plan)))
+
+
+_is_plain = PerPlan(_is_plain_plan)
+
+
+def _is_plain_part(plan: Plan) -> bool:
+    match plan:
+        case Given() | Negate() | Union():
+            return True
+        case Filter(predicate=predicate):
+            return all(map(_is_comparison, conjuncts(predicate)))
+        case Project(expressions=expressions):
+            return bool(expressions) and all(isinstance(expression, Column) for expression in expressions)
+        case Join():
+            return _equal_columns(plan) is not None
+    return False
+
+
+def _is_comparison(condition: Expression) -> bool:
+    match condition:
+        case (
+            Call(function=function, arguments=(Column(type=one), Literal(type=other)))
+            | Call(function=function, arguments=(Literal(type=one), Column(type=other)))
+        ):
+            return function in _COMPARISONS and one == other and one.kind is not Kind.DOUBLE
+    return False
+
+
+def _equal_columns(plan: Join) -> tuple[tuple[int, int], ...] | None:
+    """The pairs of columns that a join wants to be equal; None if it wants anything else, or nothing."""
+    width, pairs = len(plan.left.schema), list[tuple[int, int]]()
+    for condition in conjuncts(plan.predicate):
+        match condition:
+            case Call(function="eq", arguments=(Column(index=a, type=one), Column(index=b, type=other))) if (
+                one == other and one.kind is not Kind.DOUBLE and min(a, b) < width <= max(a, b)
+            ):
+                pairs.append((min(a, b), max(a, b) - width))
+            case _:
+                return None
+    return tuple(pairs) or None

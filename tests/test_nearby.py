@@ -1,0 +1,183 @@
+"""Look-ups instead of scans: the DuckDB engine finds what is near a delta, by whatever way its size calls for.
+
+Transactions of a few rows go to the interpreter, larger ones to Arrow's joins and to statements; after each, the views
+must equal their definitions. Deleted rows are found by their places, and only once.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import tidemark as tm
+from tests.support import rows
+from tidemark.algebra.expressions import Call, Column, Literal
+from tidemark.algebra.plans import Filter, Given, Join, Negate, Plan, Project, Stored, Touched, Union
+from tidemark.algebra.types import BIGINT, BOOLEAN, INT, VARCHAR, Field, Schema
+from tidemark.engines.arrow_joins import joined
+from tidemark.engines.nearby import Question, near
+from tidemark.engines.rows import Rows
+from tidemark.engines.small import evaluate_small
+
+SCRIPT = """
+    CREATE TABLE item (tenant INT, id BIGINT, kind INT, note VARCHAR, PRIMARY KEY (tenant, id));
+    CREATE TABLE kind (kind INT, name VARCHAR);
+    CREATE TABLE part (item BIGINT, amount DECIMAL(12,2));
+    CREATE MATERIALIZED VIEW named AS
+        SELECT item.id, name, amount FROM item JOIN kind ON item.kind = kind.kind JOIN part ON part.item = item.id
+        WHERE amount >= 2.00 AND name <> 'k3';
+    CREATE MATERIALIZED VIEW total AS
+        SELECT name, COUNT(*) AS parts, SUM(amount) AS amount FROM kind JOIN item ON item.kind = kind.kind
+        JOIN part ON part.item = item.id GROUP BY name;
+    CREATE MATERIALIZED VIEW pair AS SELECT a.id AS one, b.id AS other FROM item a JOIN item b ON a.note = b.note;
+"""
+SIZES = (1, 5, 40, 300)
+
+
+def items(numbers: range) -> list[tuple[object, ...]]:
+    """NULL kinds, which join nothing, and notes that two rows share."""
+    return [(1, n, None if n % 5 == 0 else n % 7, None if n % 9 == 0 else f"note {n // 2}") for n in numbers]
+
+
+def parts(numbers: range) -> list[tuple[object, ...]]:
+    return [(None if n % 11 == 0 else n // 2, n % 4) for n in numbers]
+
+
+def filled(engine: str) -> tm.Database:
+    db = tm.connect(engine)
+    db.execute(SCRIPT)
+    db.insert("kind", [(n, f"k{n}") for n in range(6)] + [(2, "k2"), (None, "none")])
+    db.insert("item", items(range(1000)))
+    db.insert("part", parts(range(2000)))
+    return db
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_views_equal_their_definitions_after_transactions_of_any_size(size: int) -> None:
+    with filled("duckdb") as db:
+        with db.transaction() as tx:
+            tx.delete("item", items(range(100, 100 + size)))
+            tx.insert("item", [(2, n, n % 5, f"new {n // 3}") for n in range(100, 100 + size)])
+            tx.delete("part", parts(range(150, 150 + size)))
+            tx.insert("part", parts(range(2000, 2000 + size)) * 2)
+            tx.delete("kind", [(2, "k2")])
+        for view in ("named", "total", "pair"):
+            assert not db.audit(view).num_rows
+            assert db.changes(view, since=db.version - 1).num_rows
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_of_equal_rows_as_many_leave_as_should(size: int) -> None:
+    with tm.connect("duckdb") as db:
+        db.execute("CREATE TABLE t (a INT, b VARCHAR); CREATE MATERIALIZED VIEW v AS SELECT a FROM t WHERE a >= 0")
+        equal = [(n, None) for n in range(size)]
+        db.insert("t", equal * 3)
+        db.delete("t", equal * 2)
+        assert sorted(rows(db.query("SELECT * FROM t"))) == equal
+        assert rows(db.query("SELECT COUNT(*) AS n FROM v")) == [(size,)]
+        assert not db.audit("v").num_rows
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_row_that_somebody_else_took_away_meanwhile_is_missed(size: int) -> None:
+    with filled("duckdb") as db:
+        tx = db.transaction()
+        tx.delete("item", items(range(size)))
+        db._store.engine._connection.execute("DELETE FROM item WHERE id = 0")  # type: ignore[attr-defined]
+        with pytest.raises(tm.TidemarkError, match="should lose") as caught:
+            tx.commit()
+        assert caught.value.code == "damaged"
+
+
+def test_a_key_in_use_is_refused_at_every_size() -> None:
+    with filled("duckdb") as db:
+        for size in SIZES:
+            fresh = [(1, 5000 + n, 0, "") for n in range(size - 1)]
+            with pytest.raises(tm.TidemarkError, match="would stand more than once") as caught:
+                db.insert("item", [*fresh, (1, 7, 0, "")])
+            assert caught.value.code == "primary_key"
+
+
+# Plans
+
+Q = Schema((Field("a", INT, True), Field("b", BIGINT, True)))
+R = Schema((Field("b", BIGINT, True), Field("c", VARCHAR, True)))
+DELTA, FAR = Given("d", Q), Stored("r", R)
+WEIGHTED = pa.table({"a": pa.array([1, 2], pa.int32()), "b": pa.array([10, None], pa.int64()), "_weight": [1, -2]})
+
+
+def equal(left: int, right: int) -> Call:
+    return Call("eq", (Column(left, "", BIGINT, True), Column(right, "", BIGINT, True)), BOOLEAN, True)
+
+
+class Asked:
+    """Answers every question with the same rows, and remembers the questions."""
+
+    def __init__(self, answer: dict[tuple[object, ...], int] | None) -> None:
+        self._answer = answer
+        self.questions: list[tuple[str, tuple[int, ...], list[tuple[int, ...]]]] = []
+
+    def __call__(self, question: Question) -> Rows | None:
+        sources = [columns for _, columns in question.sources]
+        self.questions.append((question.relation.relation, question.columns, sources))
+        return None if self._answer is None else Rows(question.relation.schema, bag=self._answer)  # type: ignore[arg-type]
+
+
+def test_a_join_asks_for_the_deltas_values_and_needs_nothing_stored() -> None:
+    asked = Asked({(10, "x"): 1})
+    reached, given = near(Join(DELTA, FAR, equal(1, 2)), {"d": WEIGHTED}, asked)
+    assert asked.questions == [("r", (0,), [(1,)])]
+    assert reached == Join(DELTA, Given("near 1", R), equal(1, 2))
+    assert given["near 1"].bag == {(10, "x"): 1}
+
+
+def test_the_same_question_of_two_terms_is_asked_once() -> None:
+    term = Join(DELTA, FAR, equal(1, 2))
+    asked = Asked({})
+    near(Union((term, Negate(term))), {"d": WEIGHTED}, asked)
+    assert asked.questions == [("r", (0,), [(1,)])]
+
+
+def test_what_is_too_much_stays_stored() -> None:
+    plan = Join(DELTA, FAR, equal(1, 2))
+    assert near(plan, {"d": WEIGHTED}, Asked(None))[0] == plan
+
+
+def test_where_no_equality_leads_nothing_is_asked() -> None:
+    asked = Asked({})
+    below = Call("lt", (Column(1, "", BIGINT, True), Column(2, "", BIGINT, True)), BOOLEAN, True)
+    plan = Join(DELTA, FAR, below)
+    assert near(plan, {"d": WEIGHTED}, asked)[0] == plan
+    assert not asked.questions
+
+
+def test_a_restriction_that_the_question_settles_is_gone() -> None:
+    touched = Project(DELTA, ("b",), (Column(1, "b", BIGINT, True),))
+    whole = WEIGHTED.slice(0, 1)
+    assert near(Touched(FAR, touched, (0,)), {"d": whole}, Asked({}))[0] == Given("near 0", R)
+
+
+def test_null_matches_null_in_a_restriction_so_it_is_not_asked_for() -> None:
+    asked = Asked({})
+    touched = Project(DELTA, ("b",), (Column(1, "b", BIGINT, True),))
+    plan = Touched(FAR, touched, (0,))
+    assert near(plan, {"d": WEIGHTED}, asked)[0] == plan
+    assert not asked.questions
+
+
+def test_arrow_joins_as_the_interpreter_does() -> None:
+    right = Given("e", R)
+    given = {
+        "d": WEIGHTED,
+        "e": pa.table({"b": pa.array([10, 10, None], pa.int64()), "c": ["x", "y", "z"], "_weight": [3, 1, 1]}),
+    }
+    kept = Filter(right, Call("ne", (Column(1, "c", VARCHAR, True), Literal("y", VARCHAR)), BOOLEAN, True))
+    shown = (Column(3, "c", VARCHAR, True), Column(0, "a", INT, True))
+    term: Plan = Project(Join(DELTA, kept, equal(1, 2)), ("c", "a"), shown)
+    for plan in (term, Negate(term), Union((term, term))):
+        by_arrow, by_interpreter = joined(plan, given), evaluate_small(plan, given)
+        assert by_arrow is not None
+        assert by_interpreter is not None
+        assert by_arrow.to_pylist() == by_interpreter.to_pylist()
+        assert by_arrow.schema == plan.schema.weighted
+    assert joined(term, given).to_pylist() == [{"c": "x", "a": 1, "_weight": 3}]  # type: ignore[union-attr]
