@@ -13,6 +13,7 @@ from typing import Final
 from tidemark.algebra.plans import Aggregate, Plan, Sort, Window
 from tidemark.algebra.printing import show_aggregate
 from tidemark.calculus.extrema import has_extrema
+from tidemark.calculus.first import is_kept_first
 from tidemark.calculus.group import is_merged
 from tidemark.network.build import COMPLETE, Network
 from tidemark.network.nodes import Node, NodeKind
@@ -66,8 +67,14 @@ def _of_groups(plan: Plan) -> str:
     return kept + (", and their rows where an extremum goes" if has_extrema(plan) else "")
 
 
+def _of_first(plan: Plan) -> str:
+    if not is_kept_first(plan):
+        return "differential: OFFSET is taken again from the first rows, which are kept"
+    return "differential, from the first rows, which are kept; the input is read again if one of them goes"
+
+
 _HOW: Final[dict[type[Plan], Callable[[Plan], str]]] = {
     Aggregate: _of_groups,
     Window: lambda _: "differential: the partitions that a change touches are evaluated again, from their rows",
-    Sort: lambda _: "differential, from the first rows, which are kept; the input is read again if one of them goes",
+    Sort: _of_first,
 }

@@ -80,8 +80,9 @@ class Node:
         if self.strategy == "complete":
             return True
         evaluated_again = not isinstance(self.plan, Aggregate) or not is_merged(self.plan)
-        is_operator = isinstance(self.plan, Aggregate | Window | Sort) and not is_kept_first(self.plan)
-        return is_operator and evaluated_again and not self.keys
+        if isinstance(self.plan, Sort):
+            return self.plan.limit is None  # with a limit its input, or it itself, is the few rows that are kept
+        return isinstance(self.plan, Aggregate | Window) and evaluated_again and not self.keys
 
 
 _KEPT = {Aggregate: "counts", Window: "window", Sort: "first"}
