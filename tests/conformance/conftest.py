@@ -16,16 +16,25 @@ from tidemark.engines.spark.options import IN_PROCESS, ON_SPARK
 
 SPARK: dict[str, dict[str, Any]] = {"spark": {}, "spark forced": ON_SPARK, "spark in process": IN_PROCESS}
 """As users have it; with all that is stored read by Spark; with statements of this process alone."""
+HERE = ("reference", "duckdb", "duckdb by statements")
 
 
-@pytest.fixture(
-    params=[
-        "reference",
-        "duckdb",
-        "duckdb by statements",
-        *(pytest.param(name, marks=pytest.mark.spark) for name in SPARK),
-    ]
-)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Every test runs on every engine.
+
+    On Spark a test takes seconds, so a module whose tests look at one side of it only names the variants that can tell
+    anything new, as ``SPARK_VARIANTS``: what an expression means is seen when Spark evaluates it, and what a statement
+    of the facade does is seen as users have it. A test may also name its engines itself.
+    """
+    named = any("engine" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
+    if named or "engine" not in metafunc.fixturenames:
+        return
+    variants = getattr(metafunc.module, "SPARK_VARIANTS", tuple(SPARK))
+    on_spark = [pytest.param(name, marks=pytest.mark.spark) for name in variants]
+    metafunc.parametrize("engine", [*HERE, *on_spark], indirect=True)
+
+
+@pytest.fixture
 def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -7,6 +7,8 @@ import pytest
 import tidemark as tm
 from tests.support import changes_at, rows
 
+SPARK_VARIANTS = ("spark forced",)
+
 
 def test_arrays_within_a_query(db: tm.Database) -> None:
     db.execute(

@@ -12,6 +12,8 @@ import pytest
 import tidemark as tm
 from tests.support import changes_at, rows, weights_of
 
+SPARK_VARIANTS = ("spark",)
+
 
 def test_versions_and_changes(db: tm.Database) -> None:
     assert db.version == 0

@@ -10,6 +10,8 @@ import pytest
 import tidemark as tm
 from tests.support import changes_at, check_invariant, rows
 
+SPARK_VARIANTS = ("spark",)
+
 SHOP = """
 CREATE TABLE item (id INT PRIMARY KEY, kind VARCHAR, price INT);
 CREATE VIEW dear AS SELECT id, kind, price FROM item WHERE price >= 10;

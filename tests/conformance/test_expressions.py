@@ -15,6 +15,8 @@ import pytest
 import tidemark as tm
 from tests.support import changes_at, rows
 
+SPARK_VARIANTS = ("spark forced",)
+
 TABLE = """
 CREATE TABLE one (i INT, b BIGINT, d DECIMAL(12,2), n NUMERIC, x DOUBLE PRECISION, s VARCHAR, day DATE, at TIMESTAMP,
                   nothing INT, no_text VARCHAR);

@@ -7,6 +7,8 @@ import pytest
 import tidemark as tm
 from tests.support import changes_at, rows
 
+SPARK_VARIANTS = ("spark", "spark forced")
+
 TABLES = "CREATE TABLE a (k INT, x VARCHAR); CREATE TABLE b (k INT, y INT NOT NULL)"
 
 

@@ -10,6 +10,8 @@ import pytest
 import tidemark as tm
 from tests.support import rows
 
+SPARK_VARIANTS = ("spark",)
+
 SETUP = """
 CREATE TABLE customer (id INT PRIMARY KEY, name VARCHAR);
 CREATE TABLE sale (id INT PRIMARY KEY, customer INT, amount INT);

@@ -11,6 +11,8 @@ import pytest
 import tidemark as tm
 from tests.support import changes_at, rows, weights_of
 
+SPARK_VARIANTS = ("spark", "spark forced")
+
 
 def test_a_second_view_that_shares_a_join_leaves_the_first_as_it_is(db: tm.Database) -> None:
     db.execute("CREATE TABLE t (a INT, x INT); CREATE TABLE u (a INT, y INT)")

@@ -8,6 +8,8 @@ import tidemark as tm
 from tests.support import bag_of, changes_at, rows
 from tidemark.network import NodeKind
 
+SPARK_VARIANTS = ("spark", "spark forced")
+
 TABLES = "CREATE TABLE a (x INT, y VARCHAR); CREATE TABLE b (x INT, y VARCHAR)"
 
 

@@ -7,6 +7,8 @@ import pytest
 import tidemark as tm
 from tests.support import changes_at, rows
 
+SPARK_VARIANTS = ("spark", "spark forced")
+
 TABLES = "CREATE TABLE r (a INT, b INT); CREATE TABLE s (a INT, c INT NOT NULL); CREATE TABLE t (d INT)"
 
 

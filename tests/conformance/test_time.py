@@ -12,6 +12,8 @@ import tidemark as tm
 from tests.conformance.conftest import open_database
 from tests.support import changes_at, check_invariant, rows
 
+SPARK_VARIANTS = ("spark", "spark forced")
+
 START = dt.datetime(2026, 11, 16, 12, 0, 0)
 
 

@@ -8,6 +8,8 @@ import pytest
 import tidemark as tm
 from tests.support import changes_at, rows, weights_of
 
+SPARK_VARIANTS = ("spark",)
+
 ACCOUNTS = """
 CREATE TABLE account (id INT PRIMARY KEY, owner VARCHAR NOT NULL, balance INT CHECK (balance BETWEEN 0 AND 1000));
 CREATE MATERIALIZED VIEW wealth AS SELECT owner, SUM(balance) AS total FROM account GROUP BY owner;
