@@ -34,7 +34,7 @@ from tidemark.calculus.distinct_values import split_distinct
 from tidemark.calculus.first import kept_first
 from tidemark.calculus.group import state_of, visible
 from tidemark.network.nodes import Node, NodeKind
-from tidemark.passes.join_by_conditions import join_by_conditions
+from tidemark.passes import prepare
 
 COMPLETE = "complete"
 
@@ -75,7 +75,7 @@ def build(definitions: Iterable[Definition]) -> Network:
         if definition.strategy == COMPLETE:
             plan = definition.plan
         else:
-            plan = _cut(join_by_conditions(definition.plan), definition.name, plans, kinds, users)
+            plan = _cut(prepare(definition.plan), definition.name, plans, kinds, users)
         plans[definition.name] = plan
         kinds[definition.name] = NodeKind.VIEW
         users.setdefault(definition.name, []).append(definition.name)
