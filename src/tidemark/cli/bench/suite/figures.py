@@ -51,7 +51,7 @@ class Series:
 
     @property
     def transaction(self) -> float:
-        return median([timing.milliseconds for timing in self.timings])
+        return typical(self.timings)
 
     @property
     def on_view(self) -> float:
@@ -84,13 +84,13 @@ class QueryFigures:
     query: str
     rows: int
     filled_milliseconds: float
-    recomputed: list[float]
+    recomputed: list[Timing]
     how: dict[str, str]
     series: list[Series] = field(default_factory=list)
 
     @property
     def recomputation(self) -> float:
-        return median(self.recomputed)
+        return typical(self.recomputed)
 
     def why_slower(self, series: Series, without_view: float) -> str | None:
         """Why recomputing takes less time than the transaction; None where it does not."""
@@ -128,9 +128,9 @@ class SuiteReport:
     scale: float
     lineitems: int
     load_milliseconds: float
-    without_view: dict[str, list[float]] = field(default_factory=dict)
+    without_view: dict[str, list[Timing]] = field(default_factory=dict)
     queries: list[QueryFigures] = field(default_factory=list)
-    v3_recomputed: list[float] = field(default_factory=list)
+    v3_recomputed: list[Timing] = field(default_factory=list)
     v3: list[SizeFigures] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
@@ -141,11 +141,15 @@ class SuiteReport:
                     "kind": series.kind,
                     "recomputation": query.recomputation,
                     "transaction": series.transaction,
-                    "without_view": median(self.without_view[series.kind]),
+                    "without_view": typical(self.without_view[series.kind]),
                     "on_view": series.on_view,
+                    "processor": {
+                        "recomputation": median([timing.processor_milliseconds for timing in query.recomputed]),
+                        "transaction": median([timing.processor_milliseconds for timing in series.timings]),
+                    },
                     "rows_read": series.rows_read,
                     "times_faster": query.recomputation / series.transaction,
-                    "why_slower": query.why_slower(series, median(self.without_view[series.kind])),
+                    "why_slower": query.why_slower(series, typical(self.without_view[series.kind])),
                 }
                 for series in query.series
             ]
@@ -154,3 +158,7 @@ class SuiteReport:
 
 def median(values: Sequence[float]) -> float:
     return statistics.median(values)
+
+
+def typical(timings: Sequence[Timing]) -> float:
+    return median([timing.milliseconds for timing in timings])

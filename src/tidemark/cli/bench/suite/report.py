@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from tidemark.cli.bench.suite.figures import SuiteReport, median
+from tidemark.cli.bench.suite.figures import SuiteReport, median, typical
 from tidemark.cli.show import Display
 from tidemark.cli.text import counted
 
@@ -34,7 +34,7 @@ def queries(report: SuiteReport) -> pa.Table:
         "transactions": pa.array([series.kind for _, series in found]),
         "recompute": _tenths([query.recomputation for query, _ in found]),
         "transaction": _tenths([series.transaction for _, series in found]),
-        "without view": _tenths([median(report.without_view[series.kind]) for _, series in found]),
+        "without view": _tenths([typical(report.without_view[series.kind]) for _, series in found]),
         "on the view": _tenths([series.on_view for _, series in found]),
         "times faster": _tenths([query.recomputation / series.transaction for query, series in found]),
         "view alone": _tenths([_ratio(query.recomputation, series.on_view) for query, series in found]),
@@ -49,7 +49,7 @@ def reasons(report: SuiteReport) -> pa.Table:
     rows = []
     for query in report.queries:
         for series in query.series:
-            why = query.why_slower(series, median(report.without_view[series.kind]))
+            why = query.why_slower(series, typical(report.without_view[series.kind]))
             rows += [(query.query, series.kind, why)] if why is not None else []
     names = ("query", "transactions", "why")
     return pa.table({name: pa.array([row[i] for row in rows], pa.string()) for i, name in enumerate(names)})
@@ -57,8 +57,8 @@ def reasons(report: SuiteReport) -> pa.Table:
 
 def suppliers(report: SuiteReport) -> pa.Table:
     """V3: a row for each size of transaction."""
-    again = median(report.v3_recomputed)
-    spent = [median([timing.milliseconds for timing in size.tidemark]) for size in report.v3]
+    again = typical(report.v3_recomputed)
+    spent = [typical(size.tidemark) for size in report.v3]
     by_hand = [median(size.by_hand) if size.by_hand else None for size in report.v3]
     columns = {
         "rows changed": pa.array([size.rows for size in report.v3], pa.int64()),

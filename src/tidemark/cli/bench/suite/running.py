@@ -14,7 +14,7 @@ from tidemark.cli.bench.changes import Work, enough
 from tidemark.cli.bench.queries import QUERIES
 from tidemark.cli.bench.suite import data, workload
 from tidemark.cli.bench.suite.byhand import V3, SuppliersByHand
-from tidemark.cli.bench.suite.figures import QueryFigures, Series, SizeFigures, SuiteReport, Timing, median
+from tidemark.cli.bench.suite.figures import QueryFigures, Series, SizeFigures, SuiteReport, Timing, typical
 from tidemark.cli.bench.suite.maintained import MaintainedQueries
 from tidemark.cli.show import Display
 from tidemark.cli.status import Status
@@ -63,8 +63,8 @@ class Suite:
             queries = [name for name in QUERIES if name in self._plan.only]
             for kind in workload.KINDS if queries else ():
                 timings = self._timings(maintained, workload.transactions(self._tables, kind), f"{kind} without a view")
-                report.without_view[kind] = [timing.milliseconds for timing in timings]
-                self._say(f"{kind} transactions without a view: {duration(median(report.without_view[kind]))}")
+                report.without_view[kind] = timings
+                self._say(f"{kind} transactions without a view: {duration(typical(timings))}")
             for query in queries:
                 report.queries.append(self._query(query, maintained))
             if "v3" in self._plan.only:
@@ -124,7 +124,7 @@ class Suite:
                 if by_hand is not None:
                     found.by_hand.append(by_hand.apply(work).milliseconds)
         del found.tidemark[0], found.by_hand[:1]
-        self._say(f"v3, {counted(size, 'row')} changed: {duration(median([t.milliseconds for t in found.tidemark]))}")
+        self._say(f"v3, {counted(size, 'row')} changed: {duration(typical(found.tidemark))}")
         return found
 
     def _say(self, text: str) -> None:
