@@ -220,6 +220,13 @@ def bench_command(
         int | None, typer.Option("--repeats", min=1, help="Transactions of each size.", show_default="5")
     ] = None,
     is_quick: Annotated[bool, typer.Option("--quick", help="A run of a minute: scale 0.01 and two repeats.")] = False,
+    is_queries: Annotated[
+        bool, typer.Option("--queries", help="Measure the 22 queries of TPC-H and V3, one at a time, instead.")
+    ] = False,
+    only: Annotated[
+        str | None,
+        typer.Option("--only", metavar="NAMES", help="Of --queries only these, such as q3,q17,v3.", show_default=False),
+    ] = None,
     data: Annotated[
         Path, typer.Option("--data", help="The folder for data, figures and charts.", show_default=True)
     ] = Path(".bench"),
@@ -228,17 +235,21 @@ def bench_command(
     # Only here: no other command should wait for what it imports.
     from tidemark.cli.bench import command
     from tidemark.cli.bench.running import SIZES, Plan
+    from tidemark.cli.bench.suite import command as suite_command
+    from tidemark.cli.bench.suite.running import NAMES, SuitePlan
 
-    plan = Plan(
-        [str(one) for one in engine or BenchEngine],
-        scale or ([0.01] if is_quick else [0.1, 1.0]),
-        SIZES,
-        repeats or (2 if is_quick else 5),
-        data,
-    )
+    engines, times = [str(one) for one in engine or BenchEngine], repeats or (2 if is_quick else 5)
+    scales = scale or ([0.01] if is_quick else [0.1, 1.0])
+    if only is not None and not is_queries:
+        raise typer.BadParameter("--only chooses among --queries: give both")
     with errors_shown():
         errors = console_for(stderr=True)
-        command.run(plan, Display(console_for(), None), Display(errors, None), Status(errors))
+        shown = Display(console_for(), None), Display(errors, None), Status(errors)
+        if is_queries:
+            chosen = NAMES if only is None else [name.strip().lower() for name in only.split(",")]
+            suite_command.run(SuitePlan(engines, scales, times, data, chosen), *shown)
+        else:
+            command.run(Plan(engines, scales, SIZES, times, data), *shown)
 
 
 def _target(engine: Engine | None, database: str | None) -> str:

@@ -11,6 +11,7 @@ from tidemark.algebra.clock import CLOCK
 from tidemark.database.database import Database
 from tidemark.database.progress import Listener
 from tidemark.errors import TidemarkError
+from tidemark.network.maintenance import maintenance
 from tidemark.sql.catalog import Catalog, Relation, Table
 from tidemark.sql.text import fold
 
@@ -152,3 +153,9 @@ def statements_started(database: Database) -> int | None:
     """How many statements were started on Spark; None on other engines."""
     count: int | None = getattr(database._store.engine, "statements", None)
     return count
+
+
+def how_maintained(database: Database, view: str) -> dict[str, str]:
+    """How each node that serves a view is kept true, in words, by the label that the trace has."""
+    with database._store.lock:
+        return {each.node.label: each.how for each in maintenance(database._store.network, view)}

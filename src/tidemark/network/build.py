@@ -24,7 +24,7 @@ from tidemark.algebra.plans import (
 )
 from tidemark.network.cutting import States
 from tidemark.network.nodes import Node, NodeKind
-from tidemark.passes.join_by_conditions import join_by_conditions
+from tidemark.passes import prepare
 
 COMPLETE = "complete"
 
@@ -64,7 +64,7 @@ def build(definitions: Iterable[Definition]) -> Network:
         if definition.strategy == COMPLETE:
             plan = definition.plan
         else:
-            plan = states.cut(join_by_conditions(definition.plan), definition.name)
+            plan = states.cut(prepare(definition.plan), definition.name)
         plans[definition.name] = plan
         kinds[definition.name] = NodeKind.VIEW
         users.setdefault(definition.name, []).append(definition.name)

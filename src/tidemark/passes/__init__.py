@@ -13,8 +13,8 @@ are sound for bags, and a few more:
 
 The text has two ways to an optimized differential (ERA 5.1): transform, then differentiate; or differentiate once,
 then transform. Differentials are ordinary plans here, so the same passes serve both, and both reach the same plan. The
-network takes the second way. Of definitions only products are rewritten, into the joins that they are meant to be; an
-audit evaluates them as they were written.
+network takes the second way. Of definitions only conditions are rewritten: constants in them get their values, and
+products become the joins that they are meant to be. An audit evaluates definitions as they were written.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Final
 
 from tidemark.algebra.plans import Plan
 from tidemark.passes.cancel_unions import cancel_unions
+from tidemark.passes.fold_constants import fold_constants
 from tidemark.passes.join_by_conditions import join_by_conditions
 from tidemark.passes.merge_filters import merge_filters
 from tidemark.passes.merge_projections import merge_projections
@@ -46,7 +47,10 @@ PASSES: Final[tuple[Pass, ...]] = (
     start_joins_at_deltas,  # last, when every condition stands at its join
 )
 
-DEFINITION_PASSES: Final[tuple[Pass, ...]] = (join_by_conditions,)
+DEFINITION_PASSES: Final[tuple[Pass, ...]] = (
+    fold_constants,  # first, because a condition that can fail is not moved
+    join_by_conditions,
+)
 """What runs over definitions, before views share parts of them."""
 
 MOST_ROUNDS: Final = 8
@@ -63,6 +67,13 @@ def optimize(plan: Plan) -> Plan:
     return plan
 
 
+def prepare(plan: Plan) -> Plan:
+    """A definition after the passes that run over definitions."""
+    for apply in DEFINITION_PASSES:
+        plan = checked(apply, plan)
+    return plan
+
+
 def checked(apply: Pass, plan: Plan) -> Plan:
     """One pass over the plan, which must keep the names and types of its columns."""
     changed = apply(plan)
@@ -72,4 +83,4 @@ def checked(apply: Pass, plan: Plan) -> Plan:
     return changed
 
 
-__all__ = ["DEFINITION_PASSES", "PASSES", "Pass", "checked", "optimize"]
+__all__ = ["DEFINITION_PASSES", "PASSES", "Pass", "checked", "optimize", "prepare"]

@@ -49,6 +49,10 @@ class Changes:
         work = {"orders": self._of_orders(orders), "lineitem": self._of_lines(size - orders)}
         return {table: change for table, change in work.items() if change.delete.num_rows or change.insert.num_rows}
 
+    def lines(self, size: int) -> Work:
+        """So many changed lines, and nothing else."""
+        return {"lineitem": self._of_lines(size)}
+
     def _of_orders(self, size: int) -> TableChange:
         updated, deleted, inserted = self._split(size)
         before = self._taken(self._orders, updated)

@@ -123,7 +123,7 @@ class HandWritten:
     def _change(self, table: str, change: TableChange) -> int:
         """Bring a table up to date by key; a key that is missing or would stand twice is an error."""
         same = " AND ".join(f"{table}.{key} = d.{key}" for key in KEYS[table])
-        keys, columns = ", ".join(KEYS[table]), ", ".join(tpch.columns_of(table))
+        keys = ", ".join(KEYS[table])
         grown = f"(SELECT {keys}, sum(w) AS w FROM d_{table} GROUP BY ALL HAVING sum(w) > 0) AS d"
         checked = f"SELECT 1 FROM {grown} WHERE d.w > 1 OR EXISTS (SELECT 1 FROM {table} WHERE {same}) LIMIT 1"
         if change.insert.num_rows and self._connection.execute(checked).fetchall():
@@ -131,7 +131,7 @@ class HandWritten:
         gone = self._run(f"DELETE FROM {table} USING d_{table} AS d WHERE d.w < 0 AND {same}")
         if gone != change.delete.num_rows:
             raise ValueError(f"{table} had {gone} of the {change.delete.num_rows} rows that were to leave it")
-        return gone + self._run(f"INSERT INTO {table} SELECT {columns} FROM d_{table} WHERE w > 0")
+        return gone + self._run(f"INSERT INTO {table} SELECT * EXCLUDE (w) FROM d_{table} WHERE w > 0")
 
     def _run(self, text: str) -> int:
         """Run a statement; how many rows it changed."""

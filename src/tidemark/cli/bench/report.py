@@ -9,7 +9,7 @@ import platform
 from collections.abc import Sequence
 from decimal import Decimal
 from importlib import metadata
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -64,11 +64,17 @@ def _whole(values: Sequence[float | None]) -> pa.Array:
     return pa.array([None if value is None else round(value) for value in values], pa.int64())
 
 
-def as_json(reports: Sequence[Report], options: dict[str, Any]) -> str:
+class Writable(Protocol):
+    """A report of any benchmark."""
+
+    def as_json(self) -> dict[str, Any]: ...
+
+
+def as_json(reports: Sequence[Writable], options: dict[str, Any], clock: str = CLOCK) -> str:
     """Every sample, with what it was measured on."""
     return json.dumps(
         {
-            "clock": CLOCK,
+            "clock": clock,
             "time": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
             "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
             "python": platform.python_version(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -39,9 +40,9 @@ VIEWS: Final = {
 }
 
 
-def generate(scale: float, folder: Path) -> Path:
+def generate(scale: float, folder: Path, tables: Iterable[str] = TABLES, name: str = "tpch") -> Path:
     """The folder with the Parquet files of a scale factor; they are made on first use."""
-    target = folder / f"tpch-{scale:g}"
+    target = folder / f"{name}-{scale:g}"
     if (target / "lineitem.parquet").exists():
         return target
     program = shutil.which("tpchgen-cli", path=str(Path(sys.executable).parent)) or shutil.which("tpchgen-cli")
@@ -51,9 +52,9 @@ def generate(scale: float, folder: Path) -> Path:
             "the benchmark needs tpchgen-cli, which makes its data, and it is not installed",
             hint="pip install tpchgen-cli",
         )
-    unfinished = folder / f"tpch-{scale:g}.unfinished"
+    unfinished = folder / f"{name}-{scale:g}.unfinished"
     unfinished.mkdir(parents=True, exist_ok=True)
-    arguments = ["parquet", "-s", f"{scale:g}", "--output-dir", str(unfinished), "--tables", ",".join(TABLES)]
+    arguments = ["parquet", "-s", f"{scale:g}", "--output-dir", str(unfinished), "--tables", ",".join(tables)]
     done = subprocess.run([program, *arguments], check=False, capture_output=True, text=True)
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["no reason was given"])[-1]
