@@ -26,14 +26,7 @@ TRANSACTIONS = 20
 PARAMETERS: dict[str, tuple[str, ...]] = {
     # At this scale the parameters of the specification leave hardly any rows in some queries: here are wider ones.
     "q2": ("p_size = 15 AND p_type LIKE '%BRASS'", "p_size < 25"),
-    "q3": (
-        "= 'BUILDING'",
-        "<> 'BUILDING'",
-        "ORDER BY revenue DESC",
-        "ORDER BY revenue",
-        "l_shipdate > DATE",
-        "l_shipdate <> DATE",
-    ),
+    "q3": ("= 'BUILDING'", "<> 'BUILDING'", "LIMIT 10", "LIMIT 5000", "l_shipdate > DATE", "l_shipdate <> DATE"),
     "q5": ("r_name = 'ASIA'", "r_name <> 'ASIA'"),
     "q7": ("n1.n_name = 'FRANCE' AND n2.n_name = 'GERMANY'", "n1.n_name < 'G' AND n2.n_name > 'G'"),
     "q8": ("p_type = 'ECONOMY ANODIZED STEEL'", "p_type <> 'ECONOMY ANODIZED STEEL'"),
