@@ -39,9 +39,8 @@ def with_steps(plan: Plan) -> Plan:
     def changed(part: Plan) -> Plan | None:
         if not isinstance(part, Project):
             return None
-        source, predicate = part.input, TRUE
-        if isinstance(source, Filter):
-            source, predicate = source.input, source.predicate
+        above = part.input
+        source, predicate = (above.input, above.predicate) if isinstance(above, Filter) else (above, TRUE)
         terms = source.parts if isinstance(source, Union) else (source,)
         steps = [term for term in terms if _is_step(term)]
         if not steps or _shows_time(part) or not all(_is_safe(term, predicate) for term in steps):
