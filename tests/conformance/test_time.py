@@ -135,3 +135,54 @@ def test_other_uses_of_what_is_not_deterministic_are_refused(db: tm.Database, qu
     with pytest.raises(tm.TidemarkError) as caught:
         db.execute(f"CREATE MATERIALIZED VIEW v AS {query}")
     assert caught.value.code == "not_deterministic"
+
+
+def test_a_condition_is_not_asked_of_rows_that_leave_as_the_clock_steps(db: tm.Database, clock: Clock) -> None:
+    """The row could not be divided by at the new time, nor the second one before its time is over."""
+    db.execute("CREATE TABLE e (id INT, until TIMESTAMP, x INT)")
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT id FROM e WHERE 100 / (EXTRACT(minute FROM NOW()) - x) > 0")
+    db.execute("INSERT INTO e VALUES (1, '2026-11-16 13:00:00', 5)")
+    clock.go_on(minutes=5)
+    with pytest.raises(tm.TidemarkError, match="division_by_zero"):
+        db.tick()
+    db.execute("UPDATE e SET x = 1")
+    assert changes_at(db, "v") == {(1,): 1}
+
+
+def test_a_condition_behind_the_time_is_asked_only_while_it_is_time(db: tm.Database, clock: Clock) -> None:
+    db.execute("CREATE TABLE e (id INT, until TIMESTAMP, x INT)")
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT id FROM e WHERE until > NOW() AND 100 / x > 0")
+    db.execute("INSERT INTO e VALUES (1, '2026-11-16 11:00:00', 0), (2, '2026-11-16 12:10:00', 1)")
+    clock.go_on(minutes=5)
+    db.tick()
+    assert rows(db.query("SELECT * FROM v")) == [(2,)]
+    clock.go_on(minutes=10)
+    db.execute("UPDATE e SET x = 0")
+    assert changes_at(db, "v") == {(2,): -1}
+
+
+def test_views_of_one_table_derive_no_more_than_what_changes_with_the_time(db: tm.Database, clock: Clock) -> None:
+    db.execute(EVENTS)
+    clock.go_on(minutes=40)
+    db.tick()
+    steps = db.trace(db.version).to_pylist()
+    assert {step["node"].split("/")[0] for step in steps} == {"recent", "kinds"}
+    assert all(step["rows_out"] <= 2 for step in steps), steps
+
+
+def test_the_time_is_read_by_several_conditions_of_which_one_asks_a_subquery(db: tm.Database, clock: Clock) -> None:
+    db.execute("CREATE TABLE job (id INT, until TIMESTAMP, due TIMESTAMP); CREATE TABLE urgent (id INT)")
+    rest = "AND (EXISTS (SELECT 1 FROM urgent WHERE urgent.id = job.id) OR due < NOW())"
+    db.execute(f"CREATE MATERIALIZED VIEW v AS SELECT id FROM job WHERE until + INTERVAL '1 minute' > NOW() {rest}")
+    db.execute(f"CREATE MATERIALIZED VIEW w AS SELECT id FROM job WHERE until > NOW() {rest}")
+    db.execute("INSERT INTO job VALUES (1, '2026-11-16 13:00:00', '2026-11-16 12:10:00')")
+    db.execute(
+        "INSERT INTO job VALUES (2, '2026-11-16 12:15:00', '2026-11-16 12:30:00'); INSERT INTO urgent VALUES (2)"
+    )
+    assert rows(db.query("SELECT * FROM v")) == rows(db.query("SELECT * FROM w")) == [(2,)]
+    clock.go_on(minutes=12)
+    db.tick()
+    assert changes_at(db, "v") == changes_at(db, "w") == {(1,): 1}
+    clock.go_on(minutes=10)
+    db.tick()
+    assert changes_at(db, "v") == changes_at(db, "w") == {(2,): -1}

@@ -166,8 +166,10 @@ def failing(draw: st.DrawFn) -> Plan:
 @settings(max_examples=200)
 @given(failing(), transitions())
 def test_passes_neither_raise_an_error_nor_hide_one(plan: Plan, states: States) -> None:
+    """A differential is derived only when the definition did not fail before the block. Otherwise a change may touch
+    rows that fail both before and after it, and where these cancel is up to the plan."""
     block, stored, given_ = block_of(*states)
-    for shape in shapes(plan, block):
+    for shape in shapes(plan, block)[: 2 if isinstance(outcome(old(plan), block, stored, given_), str) else 3]:
         changed = optimize(shape)
         assert outcome(changed, block, stored, given_) == outcome(shape, block, stored, given_)
 

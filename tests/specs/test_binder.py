@@ -353,6 +353,17 @@ def test_what_is_not_supported_is_refused_with_its_place(sql: str, code: str | N
             " (SELECT a, SUM(f) + 1 AS s FROM t GROUP BY a) AS q GROUP BY s",
             "approximate_key",
         ),
+        ("CREATE MATERIALIZED VIEW x AS SELECT a FROM t WHERE f = (SELECT SUM(f) FROM t)", "approximate_key"),
+        (
+            "CREATE MATERIALIZED VIEW x AS SELECT p.a FROM (SELECT a, SUM(f) AS s FROM t GROUP BY a) AS p,"
+            " (SELECT a, SUM(f) AS s FROM t GROUP BY a) AS q WHERE p.s = q.s",
+            "approximate_key",
+        ),
+        (
+            "CREATE MATERIALIZED VIEW x AS SELECT * FROM (SELECT p.s, t.f FROM (SELECT a, SUM(f) AS s FROM t"
+            " GROUP BY a) AS p, t) AS q WHERE s = f",
+            "approximate_key",
+        ),
         ("CREATE MATERIALIZED VIEW x WITH (speed = 'high') AS SELECT a FROM t", "unsupported"),
         ("CREATE MATERIALIZED VIEW x WITH (strategy = 'magic') AS SELECT a FROM t", "unsupported"),
         ("CREATE MATERIALIZED VIEW AS SELECT a FROM t", "syntax"),

@@ -144,6 +144,11 @@ def test_they_become_joins_unions_and_distinct_keys(sql: str, plan: str) -> None
             "FULL",
         ),
         ("SELECT 1 FROM t LEFT JOIN s", "syntax", "LEFT JOIN needs"),
+        ("SELECT 1 FROM t JOIN s", "syntax", "JOIN needs"),
+        ("SELECT 1 FROM t JOIN (SELECT NULL, a FROM s) AS q (x, y)", "syntax", "JOIN needs"),
+        ("SELECT 1 FROM (SELECT a, TRUE FROM t) AS p JOIN (SELECT TRUE, 1) AS q (x, y)", "syntax", "JOIN needs"),
+        ("SELECT 1 FROM t JOIN (SELECT * FROM s, t) AS q", "syntax", "JOIN needs"),
+        ("SELECT 1 FROM t JOIN LATERAL (SELECT TRUE, t.a) AS q (x, y)", "syntax", "JOIN needs"),
         ("SELECT 1 FROM t LEFT SEMI JOIN s ON t.a = s.a", "unsupported", "SEMI"),
     ],
 )
@@ -152,6 +157,19 @@ def test_what_is_refused(sql: str, code: str, words: str) -> None:
         bound(sql)
     assert caught.value.code == code
     assert words in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT 1 FROM t, (SELECT NULL, s.a FROM s JOIN t ON TRUE) AS q (x, y)",
+        "SELECT 1 FROM (SELECT a, TRUE FROM t JOIN s USING (a)) AS p, (SELECT TRUE, 1) AS q (x, y)",
+        "SELECT 1 FROM t JOIN s ON TRUE, (SELECT TRUE, a FROM s) AS q (x, y)",
+        "SELECT 1 FROM t, LATERAL (SELECT TRUE, s.a FROM s JOIN t AS o ON TRUE) AS q (x, y)",
+    ],
+)
+def test_a_comma_is_one_whatever_stands_beside_it(sql: str) -> None:
+    bound(sql)
 
 
 @pytest.mark.parametrize(

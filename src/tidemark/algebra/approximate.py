@@ -15,6 +15,7 @@ from tidemark.algebra.plans import (
     Aggregate,
     Difference,
     Distinct,
+    Filter,
     Intersection,
     Join,
     Plan,
@@ -99,9 +100,29 @@ def _keys(plan: Plan) -> list[tuple[str, Plan, frozenset[int]]]:
         case Difference(left=left, right=right) | Intersection(left=left, right=right):
             return [("a set operation", side, frozenset(range(len(side.schema)))) for side in (left, right)]
         case Join(predicate=predicate):
-            equal = [e for e in walk(predicate) if isinstance(e, Call) and e.function in _EQUALITIES]
-            return [("a join", plan, _columns(tuple(equal)))]
+            return [("a join", plan, _columns(_equalities(predicate)))]
+        case Filter(input=source, predicate=predicate):
+            joining = tuple(e for e in _equalities(predicate) if len(_leaves(source, columns_of(e))) > 1)
+            return [("a join", source, _columns(joining))]
     return []
+
+
+def _equalities(predicate: Expression) -> tuple[Expression, ...]:
+    return tuple(e for e in walk(predicate) if isinstance(e, Call) and e.function in _EQUALITIES)
+
+
+def _leaves(plan: Plan, columns: Set[int]) -> frozenset[tuple[int, ...]]:
+    """Which of the relations that are joined in the plan give the columns, each by the way down to it."""
+    match plan:
+        case Filter(input=source):
+            return _leaves(source, columns)
+        case Project(input=source, expressions=expressions):
+            return _leaves(source, _columns(tuple(expressions[i] for i in columns)))
+        case Join(left=left, right=right):
+            width = len(left.schema)
+            sides = (left, {i for i in columns if i < width}), (right, {i - width for i in columns if i >= width})
+            return frozenset((n, *leaf) for n, (side, read) in enumerate(sides) for leaf in _leaves(side, read))
+    return frozenset({()}) if columns else frozenset()
 
 
 def _columns(expressions: tuple[Expression, ...]) -> frozenset[int]:

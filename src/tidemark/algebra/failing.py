@@ -9,16 +9,17 @@ from tidemark.algebra.plans import Plan, expressions_of
 
 def can_fail(expression: Expression, code: str = "") -> bool:
     """Whether the expression can raise an error (of the given code, if one is given)."""
-    for part in walk(expression):
-        if isinstance(part, Call):
-            fails = FUNCTIONS[part.function].fails
-        elif isinstance(part, Cast):
-            fails = cast_fails(part.argument.type, part.type)
-        else:
-            continue
-        if fails is not None and code in fails:
-            return True
-    return False
+    return any(fails_itself(part, code) for part in walk(expression))
+
+
+def fails_itself(expression: Expression, code: str = "") -> bool:
+    """Whether the outermost operation of the expression can raise an error, apart from its arguments."""
+    fails = None
+    if isinstance(expression, Call):
+        fails = FUNCTIONS[expression.function].fails
+    elif isinstance(expression, Cast):
+        fails = cast_fails(expression.argument.type, expression.type)
+    return fails is not None and code in fails
 
 
 def node_can_fail(plan: Plan) -> bool:

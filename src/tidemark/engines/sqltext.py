@@ -17,6 +17,7 @@ from typing import Protocol
 
 from tidemark.algebra.counting import by_counts
 from tidemark.algebra.expressions import Call, Case, Cast, Column, Expression, Literal, conjuncts
+from tidemark.algebra.failing import can_fail
 from tidemark.algebra.functions import FUNCTIONS, Signature
 from tidemark.algebra.plans import (
     Aggregate,
@@ -44,6 +45,8 @@ from tidemark.algebra.plans import (
 )
 from tidemark.algebra.types import WEIGHT, Schema, Type
 from tidemark.algebra.windows import WHOLE_FRAME
+from tidemark.engines.guarding import Condition as Condition
+from tidemark.engines.guarding import guarded
 from tidemark.engines.sqlaggregates import counts_copies, is_additive, unit_aggregate, window_call
 
 LONG_TEXT = 20_000
@@ -69,14 +72,6 @@ class Item:
 
     alias: str
     source: Source
-
-
-@dataclass(frozen=True)
-class Condition:
-    """A conjunct of the WHERE clause and the aliases that it reads."""
-
-    text: str
-    aliases: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -238,7 +233,7 @@ class Compiler:
             if isinstance(part, Literal) and part.value is True:
                 continue
             output = self._output(part, block.outputs)
-            added.append(Condition(output.text, output.aliases))
+            added.append(Condition(output.text, output.aliases, can_fail(part)))
         return Select(block.items, block.conditions + tuple(added), block.outputs, block.weights, block.sign)
 
     def _project(self, block: Select, expressions: tuple[Expression, ...]) -> Select:
@@ -255,7 +250,11 @@ class Compiler:
         shown = [f"{output.text} AS {name}" for output, name in zip(block.outputs, names, strict=True)]
         if weight is not None:
             shown.append(f"{block.weight} AS {weight}")
-        return f"SELECT {', '.join(shown)} {self.dialect.from_clause(block.items, block.conditions)}"
+        return f"SELECT {', '.join(shown)} {self._from_clause(block)}"
+
+    def _from_clause(self, block: Select) -> str:
+        conditions = guarded(block.conditions) if len(block.items) > 1 else block.conditions
+        return self.dialect.from_clause(block.items, conditions)
 
     def _values(self, plan: Values) -> Source:
         names = _names(len(plan.schema))
@@ -292,7 +291,7 @@ class Compiler:
         key_texts = [self._output(key, block.outputs).text for key in keys]
         texts = key_texts + [self._aggregate(call, block, signed=signed) for call in aggregates]
         shown = ", ".join(f"{text} AS {name}" for text, name in zip(texts, names, strict=True)) or "COUNT(*) AS nothing"
-        query = f"SELECT {shown} {self.dialect.from_clause(block.items, block.conditions)}"
+        query = f"SELECT {shown} {self._from_clause(block)}"
         if key_texts:
             query += f" GROUP BY {', '.join(str(i + 1) for i in range(len(key_texts)))}"
             if not signed and not block.is_unit:

@@ -11,9 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from tidemark.algebra.clock import CLOCK
 from tidemark.algebra.fingerprint import fingerprint
 from tidemark.algebra.plans import (
     Aggregate,
+    Filter,
     Join,
     Plan,
     Scan,
@@ -94,7 +96,7 @@ def _shared_subplans(plans: Mapping[str, Plan]) -> dict[Plan, str]:
     """The largest subplans with a join that stand in more than one node."""
     counts: Counter[Plan] = Counter()
     for plan in plans.values():
-        counts.update({part for part in walk(_linear(plan)) if _has_join(part)})
+        counts.update({part for part in walk(_linear(plan)) if _has_join(part) and not _is_timed(part)})
     repeated = {plan for plan, count in counts.items() if count > 1}
     inner = {part for plan in repeated for child in plan.inputs() for part in walk(child)}
     largest = [plan for plan in repeated if plan not in inner or _stands_alone(plan, repeated, counts)]
@@ -113,6 +115,14 @@ def _linear(plan: Plan) -> Plan:
 
 def _has_join(plan: Plan) -> bool:
     return any(isinstance(part, Join) for part in walk(plan))
+
+
+def _is_timed(plan: Plan) -> bool:
+    """Whether a plan is a relation beside the clock, perhaps filtered. All its rows change when the clock steps, though
+    few of them do once the time is left out, as it is in the projection above, which can be shared."""
+    if isinstance(plan, Filter):
+        return _is_timed(plan.input)
+    return isinstance(plan, Join) and isinstance(plan.right, Scan) and plan.right.relation == CLOCK
 
 
 def _used(plan: Plan, shared: Mapping[Plan, str]) -> dict[Plan, str]:

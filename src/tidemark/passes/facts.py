@@ -3,6 +3,7 @@
 A pass keeps the rows, and the errors too: it never evaluates an expression that can fail on rows on which the plan
 would not have, and never spares it rows that would have made it fail. Otherwise a view and its audit would disagree
 about which transactions are refused. So an expression that can fail is not moved, and nothing is moved past it.
+Of a differential that holds if the definition did not fail before the block, which is when a differential is derived.
 """
 
 from __future__ import annotations

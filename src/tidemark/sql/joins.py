@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sqlglot import exp
-from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from tidemark.algebra.expressions import TRUE, Expression, columns_of, conjunction, conjuncts
 from tidemark.algebra.plans import Join, Plan, Values
@@ -69,10 +69,10 @@ class FromBinder:
             item = Item(*self.relations.lateral(clause.this, Frame(self.relations.binder(Scope()))))
         else:
             item = Item(*self.relations.table(clause.this))
-        merged = False
-        for join in node.args.get("joins") or ():
+        merged, joins = False, node.args.get("joins") or ()
+        for left, join in zip((clause.this, *joins), joins, strict=False):
             unnested = unnest_node(join.this)
-            comma = unnested is None and self._is_comma(join)
+            comma = unnested is None and self._is_comma(left, join)
             is_lateral = unnested is not None or isinstance(join.this, exp.Lateral)
             if is_lateral and before is not None:
                 # What stands left of LATERAL can be named in it, so it is joined first.
@@ -106,20 +106,29 @@ class FromBinder:
         scope = left.scope.beside(right.scope.shifted(len(left.plan.schema)))
         return Item(Join(left.plan, right.plan, TRUE), scope)
 
-    def _is_comma(self, join: exp.Join) -> bool:
+    def _is_comma(self, left: exp.Expr, join: exp.Join) -> bool:
         """Whether a join without kind and condition was written as a comma. JOIN binds tighter than a comma does, and
         needs a condition; sqlglot's tree does not tell the two apart, so the tokens are asked."""
         if any(join.args.get(part) for part in ("kind", "on", "using", "side", "method")):
             return False
-        start = self.source.place_offset(join.this)
-        before = [token for token in tokenize(self.source) if token.start < start]
-        if isinstance(join.this, exp.Lateral):
-            last = max(i for i, token in enumerate(before) if token.token_type is TokenType.LATERAL)
-            before = before[:last]
-        operator = next(t for t in reversed(before) if t.token_type in (TokenType.COMMA, TokenType.JOIN))
+        operator = self._operator(left, join.this)
         if operator.token_type is TokenType.JOIN:
             raise self.source.error("syntax", "JOIN needs ON or USING", operator, hint="CROSS JOIN makes all pairs")
         return True
+
+    def _operator(self, left: exp.Expr, right: exp.Expr) -> Token:
+        """The comma or JOIN between two relations. Not all parts of either know their places, so some of them may
+        stand between the places that are known; but those are in parentheses, deeper than the operator."""
+        start, end = self.source.end_offset(left), self.source.place_offset(right)
+        depth, found = 0, list[tuple[int, Token]]()
+        for token in tokenize(self.source):
+            if not start <= token.start < end:
+                continue
+            depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
+            if token.token_type in (TokenType.COMMA, TokenType.JOIN):
+                found.append((depth, token))
+        outermost = min(depth for depth, _ in found)
+        return [token for depth, token in found if depth == outermost][-1]
 
     def _no_name_twice(self, left: Scope, right: Scope, node: exp.Expr) -> None:
         shared = left.relations & right.relations

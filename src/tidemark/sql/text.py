@@ -45,6 +45,10 @@ class Source:
         """The offset of the leftmost part of a syntax tree that knows its position."""
         return min((int(part.meta["start"]) for part in node.walk() if "start" in part.meta), default=len(self.text))
 
+    def end_offset(self, node: exp.Expr) -> int:
+        """The offset behind the rightmost part of a syntax tree that knows its position."""
+        return max((int(part.meta["end"]) + 1 for part in node.walk() if "end" in part.meta), default=0)
+
     def error(self, code: str, message: str, node: object = None, hint: str | None = None) -> TidemarkError:
         place = self.place_of(node) if isinstance(node, exp.Expr | Token) else None
         return TidemarkError(code, message, place=place, hint=hint)
