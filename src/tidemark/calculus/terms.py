@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from itertools import product
 
-from tidemark.algebra.expressions import Expression, columns_of, substitute
 from tidemark.algebra.failing import node_can_fail
 from tidemark.algebra.plans import (
     Aggregate,
@@ -42,10 +41,8 @@ def distribute(plan: Plan) -> Plan:
             if is_empty(source) and not isinstance(plan, Aggregate):
                 return empty(plan.schema)
             # Entries that cancel must not reach an expression that can fail on them.
-            if not any(isinstance(part, Union) for part in walk(source)):
-                return plan.with_inputs((source,))
-            narrow = _narrowed(plan) if isinstance(plan, Project) else plan
-            return narrow.with_inputs((Net(source if narrow is plan else distribute(narrow.inputs()[0])),))
+            cancels = any(isinstance(part, Union) for part in walk(source))
+            return plan.with_inputs((Net(source) if cancels else source,))
         case Filter() | Project() | Repeat() | Unnest() | Negate():
             source = distribute(plan.inputs()[0])
             parts = source.parts if isinstance(source, Union) else (source,)
@@ -65,23 +62,6 @@ def distribute(plan: Plan) -> Plan:
         case Join():
             return _distribute_join(plan)
     return plan.with_inputs(tuple(distribute(child) for child in plan.inputs())) if plan.inputs() else plan
-
-
-def _narrowed(plan: Project) -> Plan:
-    """π[f] R = π[f] π[A] R, where A are the columns that f reads: only those are made net.
-
-    A row that comes and one that goes may cancel more often then: what f reads of them was there before, and did not
-    fail.
-    """
-    source, read = plan.input, sorted({i for e in plan.expressions for i in columns_of(e)} or {0})
-    if len(read) >= len(source.schema):
-        return plan
-    columns = tuple(source.column(index) for index in read)
-    narrow = Project(source, tuple(column.name for column in columns), columns)
-    places: list[Expression] = list(source.columns())
-    for place, index in enumerate(read):
-        places[index] = narrow.column(place)
-    return Project(narrow, plan.names, tuple(substitute(e, tuple(places)) for e in plan.expressions))
 
 
 def _distribute_join(plan: Join) -> Plan:

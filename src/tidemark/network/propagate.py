@@ -16,12 +16,14 @@ from tidemark.algebra.clock import CLOCK, STEP, STEP_SCHEMA
 from tidemark.algebra.failing import can_fail
 from tidemark.algebra.plans import Plan, State, Stored, expressions_of, relations_of, walk
 from tidemark.algebra.printing import show_expression
+from tidemark.algebra.reading import Columns, columns_read
 from tidemark.calculus.as_of import Block, delta_name
 from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
-from tidemark.network.build import Network
+from tidemark.network.build import COMPLETE, Network
 from tidemark.network.nodes import REPLACED, Node, NodeKind, Refresh, Stage, refresh
+from tidemark.network.relevance import relevant
 from tidemark.network.settle import settle
 
 BULK_ROWS = 50_000
@@ -43,10 +45,24 @@ class Step:
 
 @dataclass
 class Wave:
-    """The deltas of a block, of tables and nodes, and the steps that derived them."""
+    """The deltas of a block, of tables and nodes, and the steps that derived them.
+
+    ``narrowed`` has what of a delta matters to who reads some of its columns.
+    """
 
     deltas: dict[str, pa.Table]
     steps: list[Step] = field(default_factory=list)
+    narrowed: dict[tuple[str, Columns], pa.Table] = field(default_factory=dict)
+
+    def relevant(self, read: Mapping[str, Columns]) -> dict[str, pa.Table]:
+        """What of each delta matters to who reads these columns; deltas of which nothing matters are not there."""
+        found = dict(self.deltas)
+        for name in self.deltas.keys() & read.keys():
+            key = (name, read[name])
+            if key not in self.narrowed:
+                self.narrowed[key] = relevant(self.deltas[name], read[name])
+            found[name] = self.narrowed[key]
+        return {name: delta for name, delta in found.items() if delta.num_rows}
 
     def given(self) -> dict[str, pa.Table]:
         """The deltas under the names by which resolved plans know them."""
@@ -59,6 +75,20 @@ class RefreshCache:
 
     plans: dict[tuple[str, frozenset[str], bool], Refresh] = field(default_factory=dict)
     unstored: frozenset[str] = frozenset()
+    columns: dict[str, dict[str, Columns]] = field(default_factory=dict)
+
+    def columns_of(self, node: Node, network: Network) -> dict[str, Columns]:
+        """The columns that matter to a node, of each relation and shared node that it reads.
+
+        What matters to a shared node is what matters to those who use it.
+        """
+        if node.name not in self.columns:
+            wanted = None
+            if node.kind is NodeKind.SHARED:
+                users = (user for user in network.nodes.values() if any(name == node.name for _, name in user.shared))
+                wanted = frozenset[int]().union(*(self.columns_of(user, network)[node.name] for user in users))
+            self.columns[node.name] = columns_read(node.plan, wanted, dict(node.shared))
+        return self.columns[node.name]
 
     def get(self, node: Node, changed: frozenset[str], deltas: Mapping[str, pa.Table]) -> Refresh:
         # Which relations below changed decides how old and new states are read, so it is part of the key.
@@ -105,8 +135,14 @@ def _advance(
     node: Node, touched: frozenset[str], network: Network, wave: Wave, engine: Engine, cache: RefreshCache
 ) -> None:
     started = time.perf_counter()
-    plan = cache.get(node, touched, wave.deltas)
-    given = wave.given()
+    is_whole = node.strategy in (COMPLETE, REPLACED)
+    deltas = wave.deltas if is_whole else wave.relevant(cache.columns_of(node, network))
+    changed = touched & deltas.keys()
+    if not changed and not is_whole:
+        wave.steps.append(_irrelevant(node, touched, network, wave, started))
+        return
+    plan = cache.get(node, changed, deltas)
+    given = given_deltas(deltas)
     delta, read = None, 0
     try:
         for stage in plan.stages:
@@ -128,13 +164,20 @@ def _advance(
         Step(
             node.label,
             plan.strategy,
-            _reason(plan, touched, network),
+            _reason(plan, changed, network),
             rows_in,
             delta_tables.size(delta),
             read,
             round(spent, 3),
         )
     )
+
+
+def _irrelevant(node: Node, touched: frozenset[str], network: Network, wave: Wave, started: float) -> Step:
+    """The step of a node that a change below it does not reach."""
+    reason = f"no column that it reads changed: {', '.join(_labels(touched, network))}"
+    rows_in = sum(delta_tables.size(wave.deltas[name]) for name in touched)
+    return Step(node.label, "irrelevant", reason, rows_in, 0, 0, round((time.perf_counter() - started) * 1000, 3))
 
 
 def _is_idle(stage: Stage, given: Mapping[str, pa.Table]) -> bool:
@@ -147,8 +190,11 @@ def _is_idle(stage: Stage, given: Mapping[str, pa.Table]) -> bool:
 def _reason(plan: Refresh, touched: frozenset[str], network: Network) -> str:
     if plan.strategy == "complete":
         return plan.reason
-    labels = sorted(network.nodes[name].label if name in network.nodes else name for name in touched)
-    return f"{plan.reason}: {', '.join(labels)}"
+    return f"{plan.reason}: {', '.join(_labels(touched, network))}"
+
+
+def _labels(names: frozenset[str], network: Network) -> list[str]:
+    return sorted(network.nodes[name].label if name in network.nodes else name for name in names)
 
 
 def _discard(network: Network, node: Node, wave: Wave, waiting: dict[str, int]) -> None:

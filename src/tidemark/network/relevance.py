@@ -1,0 +1,44 @@
+"""What of a change matters to a node: the entries that do not cancel in the columns that the node reads.
+
+    Δ' = Δ without the entries whose weights add up to zero for each combination of those columns
+
+A node's rows are a function of those columns (``columns_read``), and in them Δ' is as good as Δ. An update of a
+comment, say, is nothing to a view that does not show it: if nothing remains, the node is not affected at all.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemark.algebra.reading import Columns
+
+
+def relevant(delta: pa.Table, columns: Columns) -> pa.Table:
+    """The entries that matter to who reads these columns; the same table if all do.
+
+    >>> delta = pa.table({"k": [1, 1, 2], "note": ["a", "b", "c"], "_weight": pa.array([-1, 1, 1], pa.int64())})
+    >>> relevant(delta, frozenset({0})).to_pylist()
+    [{'k': 2, 'note': 'c', '_weight': 1}]
+    >>> relevant(delta, frozenset({0, 1})).num_rows
+    3
+    """
+    width = delta.num_columns - 1
+    if len(columns) >= width or delta.num_rows < 2:
+        return delta
+    weights = delta.column(width)
+    signs = pc.min_max(weights).as_py()
+    if signs["min"] > 0 or signs["max"] < 0:
+        return delta
+    if not columns:
+        return delta if pc.sum(weights).as_py() else delta.slice(0, 0)
+    names = [f"c{index}" for index in sorted(columns)]
+    parts = [delta.column(index) for index in sorted(columns)]
+    numbered = pa.table([*parts, weights, pa.array(range(delta.num_rows), pa.int64())], [*names, "weight", "row"])
+    grouped = numbered.combine_chunks().group_by(names, use_threads=False)
+    summed = grouped.aggregate([("weight", "sum"), ("row", "list")])
+    kept = summed.filter(pc.not_equal(summed["weight_sum"], 0))
+    if kept.num_rows == summed.num_rows:
+        return delta
+    rows = pc.list_flatten(kept["row_list"].combine_chunks())
+    return delta.take(rows.take(pc.sort_indices(rows)))
