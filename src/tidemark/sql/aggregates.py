@@ -10,6 +10,7 @@ from sqlglot import exp
 from tidemark.algebra.aggregates import AggregateCall, AggregateFunction, SortKey
 from tidemark.algebra.expressions import TRUE, Call, Case, Cast, Expression, Literal
 from tidemark.algebra.types import BIGINT, BOOLEAN, DOUBLE, VARCHAR, Kind
+from tidemark.sql.arrays import refuse_array
 from tidemark.sql.coerce import coerce
 from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
 
@@ -110,7 +111,7 @@ class _Aggregate:
             return self._deviation(_DEVIATIONS[kind])
         match node:
             case exp.Count():
-                return self.add(AggregateCall(AggregateFunction.COUNT, self._argument(), self.distinct))
+                return self.add(AggregateCall(AggregateFunction.COUNT, self._argument(arrays=True), self.distinct))
             case exp.Sum():
                 return self._sum(self._number())
             case exp.Avg():
@@ -193,6 +194,7 @@ class _Aggregate:
         refuse_other_parts(node, ("this", "desc", "nulls_first"), self.inner.source)
         refuse_nested(node.this, self.inner)
         bound = self.inner.bind(node.this)
+        refuse_array(bound, node.this, self.inner.source)
         return SortKey(bound, bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
 
     def _number(self) -> Expression:
@@ -208,7 +210,7 @@ class _Aggregate:
             raise self.inner.source.error("type", f"a condition is needed here, this is {argument.type}", self.node)
         return argument
 
-    def _argument(self) -> Expression:
+    def _argument(self, *, arrays: bool = False) -> Expression:
         """The one argument, as far as FILTER lets it through."""
         node = self.node
         if isinstance(node, exp.Anonymous):
@@ -217,13 +219,13 @@ class _Aggregate:
         if node.this is None or node.expressions:
             raise self._arguments_error()
         value = self._single(node.this.expressions) if isinstance(node.this, exp.Distinct) else node.this
-        return self._filtered(self._bound(value))
+        return self._filtered(self._bound(value, arrays=arrays))
 
-    def _bound(self, value: exp.Expr) -> Expression:
+    def _bound(self, value: exp.Expr, *, arrays: bool = False) -> Expression:
         refuse_nested(value, self.inner)
         bound = self.inner.bind(value)
-        if bound.type.element is not None:
-            raise self.inner.source.error("type", "an aggregate does not take an array", value)
+        if bound.type.element is not None and not arrays:
+            raise self.inner.source.error("type", "of the aggregates only COUNT takes an array", value)
         return coerce(bound, VARCHAR) if bound.type.kind is Kind.NULL else bound
 
     def _filtered(self, value: Expression) -> Expression:

@@ -102,6 +102,10 @@ class DuckDBDialect:
     def from_clause(self, items: tuple[Item, ...], conditions: tuple[Condition, ...]) -> str:
         return join_in_order(items, conditions)
 
+    def place(self, text: str, type: Type) -> str:
+        """What a value is ordered by. Of the elements of an array, NULL is above all others here."""
+        return text
+
     def unnested(self, query: str, alias: str, array: str) -> str:
         elements = f"unnest({array}) AS {alias}_element, unnest(range(len({array}))) AS {alias}_place"
         return f"({query}) AS {alias}, LATERAL (SELECT {elements}) AS {alias}_elements"

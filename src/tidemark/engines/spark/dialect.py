@@ -130,6 +130,10 @@ class SparkDialect:
             return join_in_order(items, conditions)
         return _outward(items, conditions, far=self.sizes.are_few)
 
+    def place(self, text: str, type: Type) -> str:
+        """What a value is ordered by. Spark has NULL below all other elements of an array, so that is said apart."""
+        return text if type.element is None else f"transform({text}, e -> struct(e IS NULL, e))"
+
     def unnested(self, query: str, alias: str, array: str) -> str:
         columns = f"{alias}_place, {alias}_element"
         return f"({query}) AS {alias} LATERAL VIEW posexplode({array}) {alias}_elements AS {columns}"
