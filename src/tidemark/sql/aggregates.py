@@ -31,7 +31,8 @@ _DEVIATIONS: Final[dict[type[exp.Expr], AggregateFunction]] = {
     exp.VariancePop: AggregateFunction.VAR_POP,
 }
 _NAMES: Final = (
-    "COUNT, SUM, AVG, MIN, MAX, BOOL_AND, BOOL_OR, EVERY, STDDEV, STDDEV_POP, VARIANCE, VAR_POP, STRING_AGG, ANY_VALUE"
+    "COUNT, SUM, AVG, MIN, MAX, BOOL_AND, BOOL_OR, EVERY, STDDEV, STDDEV_POP, VARIANCE, VAR_POP, STRING_AGG, ARRAY_AGG,"
+    " ANY_VALUE"
 )
 _EVERY: Final = "every"
 
@@ -101,6 +102,8 @@ class _Aggregate:
         node, kind = self.node, type(self.node)
         if isinstance(node, exp.GroupConcat):
             return self._string_agg(node)
+        if isinstance(node, exp.ArrayAgg):
+            return self._array_agg(node)
         if kind is exp.Count and isinstance(node.this, exp.Star):
             self._only(("this", "big_int"))
             return self._count_rows()
@@ -162,31 +165,47 @@ class _Aggregate:
         separator = node.args.get("separator")
         if not (isinstance(separator, exp.Literal) and separator.is_string):
             raise self.inner.source.error("unsupported", "STRING_AGG takes a literal separator", node)
-        value: exp.Expr = node.this
-        keys: list[exp.Expr] = []
-        if isinstance(value, exp.Order):
-            value, keys = value.this, value.expressions
-        if isinstance(value, exp.Distinct):
-            self.distinct = True
-            value = self._single(value.expressions)
-            if isinstance(value, exp.Order):
-                value, keys = value.this, value.expressions
+        value, keys = self._ordered(node.this)
         bound = self._bound(value)
         if bound.type != VARCHAR:
             raise self.inner.source.error("type", f"STRING_AGG takes text, this is {bound.type}", value, hint="CAST it")
-        order = tuple(self._sort_key(key) for key in keys)
-        if self.distinct and any(key.expression != bound for key in order):
-            raise self.inner.source.error(
-                "ordering",
-                "STRING_AGG(DISTINCT x …) can be ordered by x only",
-                node,
-                hint="ORDER BY the same expression",
-            )
+        order = self._order(keys, bound, "STRING_AGG")
         filtered = self._filtered(bound)
         order = tuple(SortKey(filtered, k.descending, k.nulls_first) if k.expression == bound else k for k in order)
         return self.add(
             AggregateCall(AggregateFunction.STRING_AGG, filtered, self.distinct, order, str(separator.this))
         )
+
+    def _array_agg(self, node: exp.ArrayAgg) -> Expression:
+        """The condition stays apart: NULL is a value like any other here."""
+        self._only(("this",))
+        value, keys = self._ordered(node.this)
+        bound = self._bound(value)
+        order = self._order(keys, bound, "ARRAY_AGG")
+        return self.add(
+            AggregateCall(AggregateFunction.ARRAY_AGG, bound, self.distinct, order, condition=self.condition)
+        )
+
+    def _ordered(self, value: exp.Expr) -> tuple[exp.Expr, list[exp.Expr]]:
+        """The argument, and the keys of its order. The parser puts DISTINCT inside ORDER BY or around it."""
+        keys: list[exp.Expr] = []
+        if isinstance(value, exp.Order):
+            refuse_other_parts(value, ("this", "expressions"), self.inner.source)
+            value, keys = value.this, value.expressions
+        if isinstance(value, exp.Distinct):
+            refuse_other_parts(value, ("expressions",), self.inner.source)
+            self.distinct = True
+            value = self._single(value.expressions)
+            if isinstance(value, exp.Order):
+                value, keys = value.this, value.expressions
+        return value, keys
+
+    def _order(self, keys: list[exp.Expr], argument: Expression, name: str) -> tuple[SortKey, ...]:
+        order = tuple(self._sort_key(key) for key in keys)
+        if self.distinct and any(key.expression != argument for key in order):
+            message = f"{name}(DISTINCT x …) can be ordered by x only"
+            raise self.inner.source.error("ordering", message, self.node, hint="ORDER BY the same expression")
+        return order
 
     def _sort_key(self, node: exp.Expr) -> SortKey:
         if not isinstance(node, exp.Ordered):

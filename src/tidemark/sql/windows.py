@@ -37,7 +37,11 @@ _RANKS: Final[dict[type[exp.Expr], WindowFunction]] = {
     exp.CumeDist: WindowFunction.CUME_DIST,
 }
 _NO_ORDER_NEEDED: Final = (WindowFunction.ROW_NUMBER,)
-_OVER_AGGREGATES: Final = frozenset(AggregateFunction) - {AggregateFunction.STRING_AGG, AggregateFunction.SINGLE}
+_OVER_AGGREGATES: Final = frozenset(AggregateFunction) - {
+    AggregateFunction.STRING_AGG,
+    AggregateFunction.ARRAY_AGG,
+    AggregateFunction.SINGLE,
+}
 
 
 @dataclass(frozen=True)
