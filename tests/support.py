@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 import tidemark as tm
-from tidemark.algebra.functions import canonical
+from tidemark.algebra.functions import canonical, rank
 from tidemark.sql.catalog import View
 
 Bag = Counter[tuple[Any, ...]]
@@ -18,7 +18,7 @@ def rows(table: pa.Table | None) -> list[tuple[Any, ...]]:
     """The rows of a result, in a stable order."""
     assert table is not None
     return sorted(
-        rows_in_order(table), key=lambda row: tuple((value is not None, str(type(value)), value) for value in row)
+        rows_in_order(table), key=lambda row: tuple((value is not None, str(type(value)), rank(value)) for value in row)
     )
 
 

@@ -25,6 +25,8 @@ AGGREGATES = {
     "deviations": "SELECT k, STDDEV(x) AS a, STDDEV_POP(f) AS b, VARIANCE(d) AS c, VAR_POP(x) AS e FROM t GROUP BY k",
     "texts": "SELECT k, STRING_AGG(s, ',' ORDER BY x DESC, s) AS l, STRING_AGG(DISTINCT s, '' ORDER BY s DESC) AS m"
     " FROM t GROUP BY k",
+    "arrays": "SELECT k, ARRAY_AGG(s ORDER BY x DESC, s) AS l, ARRAY_AGG(DISTINCT x ORDER BY x) AS m,"
+    " ARRAY_AGG(x ORDER BY x NULLS FIRST) FILTER (WHERE b) AS o FROM t GROUP BY k",
     "filtered": "SELECT k, COUNT(*) FILTER (WHERE x > 0) AS a, SUM(x) FILTER (WHERE b) AS c,"
     " MIN(s) FILTER (WHERE x < 3) AS e FROM t GROUP BY k",
     "computed": "SELECT k + 1 AS l, MAX(x) - MIN(x) AS span, SUM(x * 2) + COUNT(*) AS n FROM t GROUP BY k + 1"

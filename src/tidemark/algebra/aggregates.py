@@ -18,6 +18,7 @@ from tidemark.algebra.types import (
     VARCHAR,
     Kind,
     Type,
+    array_of,
     decimal,
 )
 
@@ -33,6 +34,7 @@ class AggregateFunction(enum.Enum):
     STDDEV_SAMP = "stddev_samp"
     STDDEV_POP = "stddev_pop"
     STRING_AGG = "string_agg"
+    ARRAY_AGG = "array_agg"
     SINGLE = "single"
 
 
@@ -60,6 +62,9 @@ class AggregateCall:
     ``distinct`` values count once each. STRING_AGG joins values with ``separator`` in the order of ``order``; equal
     places are filled by value, so that the result is determined. SINGLE is the value of the only row, and an error if
     there are more.
+
+    ARRAY_AGG has the values in that order too, but NULL among them, so what FILTER leaves out is not told by the
+    argument: it looks at the rows for which ``condition`` is true. Without such rows it is NULL.
     """
 
     function: AggregateFunction
@@ -67,8 +72,11 @@ class AggregateCall:
     distinct: bool = False
     order: tuple[SortKey, ...] = ()
     separator: str = ""
+    condition: Expression | None = None
 
     def __post_init__(self) -> None:
+        if self.condition is not None and self.function is not AggregateFunction.ARRAY_AGG:
+            raise ValueError("only ARRAY_AGG has a condition")
         if (self.argument is None) != (self.function is AggregateFunction.COUNT_ROWS):
             raise ValueError("wrong arguments of an aggregate")
         if self.argument is not None and self.function is AggregateFunction.SUM and not self.argument.type.is_numeric:
@@ -82,6 +90,8 @@ class AggregateCall:
             return sum_type(self.argument.type)
         if self.function in DEVIATIONS:
             return DOUBLE
+        if self.function is AggregateFunction.ARRAY_AGG:
+            return array_of(self.argument.type)
         return VARCHAR if self.function is AggregateFunction.STRING_AGG else self.argument.type
 
     @property
@@ -110,14 +120,19 @@ class AggregateCall:
         return self.is_exact_sum or self.function is AggregateFunction.SINGLE
 
     def expressions(self) -> tuple[Expression, ...]:
-        """What the call reads of its input: the argument, then the keys of its order."""
-        return () if self.argument is None else (self.argument, *(key.expression for key in self.order))
+        """What the call reads of its input: the argument, the keys of its order, and the condition if it has one."""
+        if self.argument is None:
+            return ()
+        condition = () if self.condition is None else (self.condition,)
+        return (self.argument, *(key.expression for key in self.order), *condition)
 
     def with_expressions(self, expressions: tuple[Expression, ...]) -> AggregateCall:
         if not expressions:
             return self
-        keys = zip(self.order, expressions[1:], strict=True)
-        return replace(self, argument=expressions[0], order=tuple(replace(key, expression=e) for key, e in keys))
+        argument, *rest = expressions
+        condition = None if self.condition is None else rest.pop()
+        order = tuple(replace(key, expression=e) for key, e in zip(self.order, rest, strict=True))
+        return replace(self, argument=argument, order=order, condition=condition)
 
 
 def sum_type(argument: Type) -> Type:

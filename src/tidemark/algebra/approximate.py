@@ -24,11 +24,12 @@ from tidemark.algebra.plans import (
     Sort,
     Touched,
     Union,
+    Unnest,
     Values,
     Window,
 )
 from tidemark.algebra.plans import walk as walk_plan
-from tidemark.algebra.types import Kind
+from tidemark.algebra.types import DOUBLE, Type
 
 RELATIVE, ABSOLUTE = 1e-9, 1e-9
 """Two approximate values that differ by no more than this, relatively or absolutely, count as the same."""
@@ -46,7 +47,7 @@ def approximate_columns(plan: Plan, known: Known) -> frozenset[int]:
             return frozenset()
         case Project(input=source, expressions=expressions):
             below = approximate_columns(source, known)
-            return frozenset(i for i, e in enumerate(expressions) if e.type.kind is Kind.DOUBLE and _reads(e, below))
+            return frozenset(i for i, e in enumerate(expressions) if _is_double(e.type) and _reads(e, below))
         case Join(left=left, right=right):
             width = len(left.schema)
             return approximate_columns(left, known) | {i + width for i in approximate_columns(right, known)}
@@ -58,7 +59,7 @@ def approximate_columns(plan: Plan, known: Known) -> frozenset[int]:
             passed = {
                 len(keys) + i
                 for i, call in enumerate(calls)
-                if call.type.kind is Kind.DOUBLE and any(_reads(e, below) for e in call.expressions())
+                if _is_double(call.type) and any(_reads(e, below) for e in call.expressions())
             }
             return frozenset(own | passed)
         case Window(input=source, calls=window_calls):
@@ -67,9 +68,12 @@ def approximate_columns(plan: Plan, known: Known) -> frozenset[int]:
             passed = {
                 width + i
                 for i, call in enumerate(window_calls)
-                if call.type.kind is Kind.DOUBLE and any(_reads(e, below) for e in call.arguments)
+                if _is_double(call.type) and any(_reads(e, below) for e in call.arguments)
             }
             return below | own | passed
+        case Unnest(input=source, array=array):
+            below = approximate_columns(source, known)
+            return below | ({len(source.schema)} if _is_double(array.type) and _reads(array, below) else set())
         case Sort(input=source):
             return frozenset(i for i in approximate_columns(source, known) if i < len(plan.schema))
         case Touched(input=source):
@@ -129,12 +133,19 @@ def _columns(expressions: tuple[Expression, ...]) -> frozenset[int]:
     return frozenset(i for expression in expressions for i in columns_of(expression))
 
 
+def _is_double(type: Type) -> bool:
+    """Whether values of the type are made of floats; an array is as approximate as its elements."""
+    return type == DOUBLE or type.element == DOUBLE
+
+
 def _reads(expression: Expression, columns: Set[int]) -> bool:
     return bool(columns_of(expression) & columns)
 
 
 def are_close(left: object, right: object) -> bool:
     """Whether two approximate values count as the same."""
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(are_close, left, right))
     if not isinstance(left, float) or not isinstance(right, float):
         return left == right
     if math.isnan(left) or math.isnan(right):

@@ -84,7 +84,8 @@ def show_aggregate(call: AggregateCall) -> str:
         inner += f", {show_value(call.separator)}"
     if call.order:
         inner += f" ORDER BY {_order(call.order)}"
-    return f"{call.function.value}({inner})"
+    text = f"{call.function.value}({inner})"
+    return text if call.condition is None else f"{text} FILTER (WHERE {show_expression(call.condition)})"
 
 
 def show_window_call(call: WindowCall) -> str:

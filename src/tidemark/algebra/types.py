@@ -134,7 +134,8 @@ def common_type(left: Type, right: Type) -> Type | None:
     """The type that both sides are brought to, or None if there is none.
 
     Integers widen to the larger integer, exact numbers to a DECIMAL that holds both, and exact with
-    approximate gives DOUBLE. DATE with TIMESTAMP gives TIMESTAMP. NULL takes the other side's type.
+    approximate gives DOUBLE. DATE with TIMESTAMP gives TIMESTAMP. Arrays are brought to a common type of elements.
+    NULL takes the other side's type.
 
     >>> print(common_type(INT, decimal(4, 2)), common_type(INT, VARCHAR))
     DECIMAL(12,2) None
@@ -143,6 +144,9 @@ def common_type(left: Type, right: Type) -> Type | None:
         return left
     if left.kind is Kind.NULL:
         return right
+    if left.element is not None and right.element is not None:
+        shared = common_type(left.element, right.element)
+        return None if shared is None else array_of(shared)
     if left.is_integer and right.is_integer:
         return max(left, right, key=lambda t: INTEGER_DIGITS[t.kind])
     if left.is_exact and right.is_exact:

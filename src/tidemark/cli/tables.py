@@ -64,7 +64,8 @@ def fits(table: pa.Table, width: int) -> bool:
 def sorted_rows(weighted: pa.Table) -> tuple[pa.Table, list[int]]:
     """The rows of a weighted table and their weights, so ordered that old and new rows stand together, old first."""
     first, *others, weight = weighted.column_names
-    ordered = weighted.sort_by([(name, "ascending") for name in (first, weight, *others)])
+    lists = {field.name for field in weighted.schema if pa.types.is_nested(field.type)}  # Arrow does not order them
+    ordered = weighted.sort_by([(name, "ascending") for name in (first, weight, *others) if name not in lists])
     weights: list[int] = ordered.column(ordered.num_columns - 1).to_pylist()
     return ordered.select(range(ordered.num_columns - 1)), weights
 
@@ -83,4 +84,6 @@ def cell(value: Any) -> Text:
             return Text(value.isoformat(sep=" "))
         case Decimal():
             return Text(f"{value:f}")
+        case list():
+            return Text(f"[{', '.join(cell(element).plain for element in value)}]")
     return Text(printable(str(value)))

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from tidemark.algebra.keys import RelationKeys, keys_of, why_no_key
 from tidemark.algebra.types import VERSION, WEIGHT, Schema
 from tidemark.errors import TidemarkError
+from tidemark.log.codes import with_codes
 from tidemark.sql.catalog import Catalog, Relation, Table
 
 Key = tuple[int, ...]
@@ -91,8 +92,12 @@ def paired(changes: pa.Table, schema: Schema, key: Key) -> Pairs:
         }
     )
     names = [f"c{position}" for position in key]
-    groups = entries.group_by([*names, "version"], use_threads=False).aggregate(
-        [("old", "list"), ("new", "list"), ("old", "count"), ("new", "count"), ("old", "max"), ("new", "max")]
+    groups = (
+        with_codes(entries)
+        .group_by([*names, "version"], use_threads=False)
+        .aggregate(
+            [("old", "list"), ("new", "list"), ("old", "count"), ("new", "count"), ("old", "max"), ("new", "max")]
+        )
     )
     single = pc.and_(pc.less_equal(groups["old_count"], 1), pc.less_equal(groups["new_count"], 1))
     chosen, others = (

@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemark.algebra.types import Field, Kind, Schema
+from tidemark.algebra.functions import canonical
+from tidemark.algebra.types import DOUBLE, Field, Kind, Schema, Type
 from tidemark.errors import TidemarkError
 
 Rows: TypeAlias = "pa.Table | pa.RecordBatch | Iterable[Sequence[Any]] | Iterable[Mapping[str, Any]]"
@@ -73,27 +74,36 @@ def _as_tuple(row: Any, schema: Schema, relation: str, number: int) -> tuple[Any
 def _column(values: list[Any], field: Field, relation: str) -> pa.ChunkedArray:
     """Values as an Arrow column; Python's own types must fit, nothing is parsed from text."""
     try:
-        if field.type.kind is Kind.BOOLEAN and any(v is not None and not isinstance(v, bool) for v in values):
-            raise pa.ArrowInvalid("a BOOLEAN takes True, False or None")
-        if field.type.is_integer and any(isinstance(v, bool) for v in values):
-            raise pa.ArrowInvalid("True and False are not numbers")
-        if field.type.is_temporal:
-            _check_times(values, field)
+        _check(values, field.type)
         array = pa.array(values, field.type.arrow)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise _unfit(field, relation, error) from error
-    return _canonical(pa.chunked_array([array]), field)
+    return _canonical(pa.chunked_array([array]), field.type)
 
 
-def _check_times(values: list[Any], field: Field) -> None:
+def _check(values: Iterable[Any], type: Type) -> None:
+    """Refuse what Arrow would convert silently."""
+    if type.element is not None:
+        if any(not isinstance(value, list | tuple | None) for value in values):
+            raise pa.ArrowInvalid("an array takes a list, a tuple or None")
+        _check([element for value in values if value is not None for element in value], type.element)
+    if type.kind is Kind.BOOLEAN and any(v is not None and not isinstance(v, bool) for v in values):
+        raise pa.ArrowInvalid("a BOOLEAN takes True, False or None")
+    if type.is_integer and any(isinstance(v, bool) for v in values):
+        raise pa.ArrowInvalid("True and False are not numbers")
+    if type.is_temporal:
+        _check_times(values, type)
+
+
+def _check_times(values: Iterable[Any], type: Type) -> None:
     """A DATE takes a date, a TIMESTAMP a datetime without a zone: nothing is cut off or shifted silently."""
     for value in values:
         is_time = isinstance(value, dt.datetime)
-        if value is None or (field.type.kind is Kind.DATE and isinstance(value, dt.date) and not is_time):
+        if value is None or (type.kind is Kind.DATE and isinstance(value, dt.date) and not is_time):
             continue
-        if field.type.kind is Kind.TIMESTAMP and is_time and value.tzinfo is None:
+        if type.kind is Kind.TIMESTAMP and is_time and value.tzinfo is None:
             continue
-        wanted = "a datetime.date" if field.type.kind is Kind.DATE else "a datetime.datetime without a time zone"
+        wanted = "a datetime.date" if type.kind is Kind.DATE else "a datetime.datetime without a time zone"
         raise pa.ArrowInvalid(f"{value!r} is not {wanted}")
 
 
@@ -102,24 +112,26 @@ def _cast(column: pa.ChunkedArray, field: Field, relation: str) -> pa.ChunkedArr
     if pa.types.is_dictionary(source):
         column = column.cast(source.value_type)
         source = column.type
-    if not _castable(source, field):
+    if not _castable(source, field.type):
         raise TidemarkError(
             "type",
             f"column {field.name!r} of {relation!r} is {field.type}, the Arrow column is {source}",
             hint=f"cast it to {field.type.arrow} first",
         )
     try:
-        return _canonical(column.cast(field.type.arrow, safe=True), field)
+        return _canonical(column.cast(field.type.arrow, safe=True), field.type)
     except pa.ArrowException as error:
         raise _unfit(field, relation, error) from error
 
 
-def _castable(source: pa.DataType, field: Field) -> bool:
+def _castable(source: pa.DataType, type: Type) -> bool:
     """Arrow casts that keep the meaning; text is never parsed."""
-    types, kind = pa.types, field.type.kind
-    if types.is_null(source) or source == field.type.arrow:
+    types, kind = pa.types, type.kind
+    if types.is_null(source) or source == type.arrow:
         return True
-    if field.type.is_numeric:
+    if type.element is not None:
+        return bool(types.is_list(source) or types.is_large_list(source)) and _castable(source.value_type, type.element)
+    if type.is_numeric:
         return bool(types.is_integer(source) or types.is_decimal(source) or types.is_floating(source))
     if kind is Kind.VARCHAR:
         return bool(types.is_large_string(source) or types.is_string_view(source) or types.is_string(source))
@@ -128,9 +140,11 @@ def _castable(source: pa.DataType, field: Field) -> bool:
     return bool(kind is Kind.DATE and types.is_date(source))
 
 
-def _canonical(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
+def _canonical(column: pa.ChunkedArray, type: Type) -> pa.ChunkedArray:
     """One zero only, and one not-a-number: adding 0.0 turns −0.0 into 0.0."""
-    if field.type.kind is not Kind.DOUBLE:
+    if type.element == DOUBLE:
+        return pa.chunked_array([pa.array(map(canonical, column.to_pylist()), type.arrow)])
+    if type != DOUBLE:
         return column
     return pc.if_else(pc.is_nan(column), pa.scalar(math.nan), pc.add(column, 0.0))
 

@@ -2,7 +2,8 @@
 
 What is near a delta is some thousands of rows at most. Arrow joins those in less time than a database takes to plan the
 statement. Only what means the same everywhere is done here: choosing columns and rows, joins on equal columns, signs,
-unions. A comparison is one between a column and a literal of its own type; floating point, with its NaN, is left out.
+unions. A comparison is one between a column and a literal of its own type; floating point, with its NaN, is left out,
+and so are arrays.
 """
 
 from __future__ import annotations
@@ -105,7 +106,9 @@ _is_plain = PerPlan(_is_plain_plan)
 
 def _is_plain_part(plan: Plan) -> bool:
     match plan:
-        case Given() | Negate() | Union():
+        case Given(schema=schema):
+            return not any(type_.kind is Kind.ARRAY for type_ in schema.types)  # Arrow does not join lists
+        case Negate() | Union():
             return True
         case Filter(predicate=predicate):
             return all(map(_is_comparison, conjuncts(predicate)))

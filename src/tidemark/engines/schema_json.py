@@ -12,21 +12,22 @@ from tidemark.algebra.types import Field, Kind, Schema, Type
 
 
 def schema_to_json(schema: Schema) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": f.name,
-            "kind": f.type.kind.value,
-            "precision": f.type.precision,
-            "scale": f.type.scale,
-            "nullable": f.nullable,
-        }
-        for f in schema.fields
-    ]
+    return [{"name": f.name, **_type_to_json(f.type), "nullable": f.nullable} for f in schema.fields]
 
 
-def values_to_json(values: tuple[Value, ...]) -> list[str | None]:
-    """Values of columns as texts; their types are in the schema."""
-    return [None if value is None else _text(value) for value in values]
+def _type_to_json(type: Type) -> dict[str, Any]:
+    record: dict[str, Any] = {"kind": type.kind.value, "precision": type.precision, "scale": type.scale}
+    return record if type.element is None else {**record, "element": _type_to_json(type.element)}
+
+
+def _type_from_json(record: Any) -> Type:
+    element = _type_from_json(record["element"]) if "element" in record else None
+    return Type(Kind(record["kind"]), record["precision"], record["scale"], element)
+
+
+def values_to_json(values: tuple[Value, ...]) -> list[Any]:
+    """Values of columns as texts, arrays as lists of texts; their types are in the schema."""
+    return [values_to_json(value) if isinstance(value, tuple) else _text(value) for value in values]
 
 
 def values_from_json(texts: Any, schema: Schema) -> tuple[Value, ...]:
@@ -36,17 +37,23 @@ def values_from_json(texts: Any, schema: Schema) -> tuple[Value, ...]:
     (Decimal('1.50'), None)
     """
     types = schema.types[len(schema) - len(texts) :]
-    return tuple(None if t is None else _value(t, type.kind) for t, type in zip(texts, types, strict=True))
+    return tuple(_value(text, type) for text, type in zip(texts, types, strict=True))
 
 
-def _text(value: Value) -> str:
+def _text(value: Value) -> str | None:
+    if value is None:
+        return None
     return value.isoformat() if isinstance(value, dt.date) else str(value)
 
 
-def _value(text: str, kind: Kind) -> Value:
-    match kind:
+def _value(text: Any, type: Type) -> Value:
+    if text is None:
+        return None
+    if type.element is not None:
+        return tuple(_value(element, type.element) for element in text)
+    match type.kind:
         case Kind.BOOLEAN:
-            return text == "True"
+            return bool(text == "True")
         case Kind.SMALLINT | Kind.INT | Kind.BIGINT:
             return int(text)
         case Kind.DECIMAL:
@@ -57,10 +64,8 @@ def _value(text: str, kind: Kind) -> Value:
             return dt.date.fromisoformat(text)
         case Kind.TIMESTAMP:
             return dt.datetime.fromisoformat(text)
-    return text
+    return str(text)
 
 
 def schema_from_json(records: Any) -> Schema:
-    return Schema(
-        tuple(Field(r["name"], Type(Kind(r["kind"]), r["precision"], r["scale"]), r["nullable"]) for r in records)
-    )
+    return Schema(tuple(Field(r["name"], _type_from_json(r), r["nullable"]) for r in records))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from tidemark.algebra.aggregates import AggregateCall, AggregateFunction
@@ -12,12 +13,25 @@ from tidemark.algebra.windows import WindowCall
 MORE_THAN_ONE: Final = "cardinality: a subquery that is used as a value gives more than one row"
 
 
+@dataclass(frozen=True)
+class SortText:
+    """A key of an order, with the text of its expression."""
+
+    text: str
+    descending: bool = False
+    nulls_first: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.text} {'DESC' if self.descending else 'ASC'} NULLS {'FIRST' if self.nulls_first else 'LAST'}"
+
+
 class AggregateDialect(Protocol):
     """What differs between the engines' aggregates."""
 
     def type_name(self, type: Type) -> str: ...
     def literal(self, literal: Literal) -> str: ...
     def string_agg(self, value: str, separator: str, order: str, *, distinct: bool) -> str: ...
+    def array_agg(self, value: str, order: tuple[SortText, ...], condition: str | None, *, distinct: bool) -> str: ...
     def single(self, value: str, rows: str) -> str: ...
 
 
@@ -44,17 +58,22 @@ def unit_aggregate(call: AggregateCall, texts: tuple[str, ...], dialect: Aggrega
         case AggregateFunction.SUM:
             return f"CAST(SUM({distinct}CAST({value} AS {type_name})) AS {type_name})"
         case AggregateFunction.STRING_AGG:
-            keys = [
-                f"{text} {'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
-                for key, text in zip(call.order, texts[1:], strict=True)
-            ]
-            if not call.distinct or not keys:
-                keys.append(f"{value} ASC NULLS LAST")
             separator = dialect.literal(Literal(call.separator, VARCHAR))
-            return dialect.string_agg(value, separator, ", ".join(keys), distinct=call.distinct)
+            order = ", ".join(map(str, _order(call, texts)))
+            return dialect.string_agg(value, separator, order, distinct=call.distinct)
+        case AggregateFunction.ARRAY_AGG:
+            condition = None if call.condition is None else texts[-1]
+            return dialect.array_agg(value, _order(call, texts), condition, distinct=call.distinct)
         case AggregateFunction.SINGLE:
             return dialect.single(value, "COUNT(*)" if weight is None else f"SUM({weight})")
     return f"{call.function.value}({value})"
+
+
+def _order(call: AggregateCall, texts: tuple[str, ...]) -> tuple[SortText, ...]:
+    """The keys of the call's order, and the value itself behind them."""
+    named = zip(call.order, texts[1 : 1 + len(call.order)], strict=True)
+    keys = tuple(SortText(text, key.descending, key.nulls_first) for key, text in named)
+    return keys if call.distinct and keys else (*keys, SortText(texts[0]))
 
 
 def window_call(call: WindowCall, texts: tuple[str, ...], over: str, dialect: AggregateDialect) -> str:

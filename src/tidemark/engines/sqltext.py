@@ -47,7 +47,7 @@ from tidemark.algebra.types import WEIGHT, Schema, Type
 from tidemark.algebra.windows import WHOLE_FRAME
 from tidemark.engines.guarding import Condition as Condition
 from tidemark.engines.guarding import guarded
-from tidemark.engines.sqlaggregates import counts_copies, is_additive, unit_aggregate, window_call
+from tidemark.engines.sqlaggregates import SortText, counts_copies, is_additive, unit_aggregate, window_call
 
 LONG_TEXT = 20_000
 
@@ -116,7 +116,9 @@ class Dialect(Protocol):
     def from_clause(self, items: tuple[Item, ...], conditions: tuple[Condition, ...]) -> str: ...
     def repeated(self, query: str, alias: str, weight: str) -> str: ...
     def string_agg(self, value: str, separator: str, order: str, *, distinct: bool) -> str: ...
+    def array_agg(self, value: str, order: tuple[SortText, ...], condition: str | None, *, distinct: bool) -> str: ...
     def single(self, value: str, rows: str) -> str: ...
+    def place(self, text: str, type: Type) -> str: ...
     def unnested(self, query: str, alias: str, array: str) -> str: ...
 
 
@@ -376,7 +378,7 @@ class Compiler:
         outputs = tuple(Output(f"{alias}.{column}") for column in rows.columns)
         by = [self.expression(part, outputs) for part in plan.partition]
         order = [self._sort_key(key, outputs) for key in plan.order]
-        ties = [f"{output.text} ASC NULLS LAST" for output in outputs]
+        ties = self._ties(outputs, plan.input.schema)
         shown = [f"{output.text} AS {name}" for output, name in zip(outputs, names[:width], strict=True)]
         for call, name in zip(plan.calls, names[width:], strict=True):
             texts = tuple(self.expression(argument, outputs) for argument in call.arguments)
@@ -392,13 +394,17 @@ class Compiler:
         rows, alias = self._unit_rows(plan.input), self._alias()
         outputs = tuple(Output(f"{alias}.{column}") for column in rows.columns)
         keys = [self._sort_key(key, outputs) for key in plan.keys]
-        keys += [f"{output.text} ASC NULLS LAST" for output in outputs]
+        keys += self._ties(outputs, plan.input.schema)
         names = _names(len(plan.schema))
         shown = ", ".join(f"{output.text} AS {name}" for output, name in zip(outputs, names, strict=False))
         limit = "" if plan.limit is None else f" LIMIT {plan.limit}"
         offset = f" OFFSET {plan.offset}" if plan.offset else ""
         query = f"SELECT {shown or '1 AS nothing'} FROM {rows.text} AS {alias} ORDER BY {', '.join(keys)}"
         return Source(f"({query}{limit}{offset})", names)
+
+    def _ties(self, outputs: tuple[Output, ...], schema: Schema) -> list[str]:
+        """All columns, in ascending order: it makes any order total."""
+        return [f"{self.dialect.place(o.text, f.type)} ASC NULLS LAST" for o, f in zip(outputs, schema, strict=True)]
 
     def _sort_key(self, key: SortKey, outputs: tuple[Output, ...]) -> str:
         direction = "DESC" if key.descending else "ASC"

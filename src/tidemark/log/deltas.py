@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.types import WEIGHT, Schema
+from tidemark.log.codes import with_codes, without_codes
 
 
 def no_change(schema: Schema) -> pa.Table:
@@ -40,10 +41,10 @@ def net(table: pa.Table) -> pa.Table:
     # Positional names, because a result may carry the same name twice and Arrow groups by name.
     names = [f"c{i}" for i in range(table.num_columns - 1)]
     positional = table.rename_columns([*names, WEIGHT]).combine_chunks()
-    summed = positional.group_by(names, use_threads=False).aggregate([(WEIGHT, "sum")])
+    summed = with_codes(positional).group_by(names, use_threads=False).aggregate([(WEIGHT, "sum")])
     summed = summed.select([*names, f"{WEIGHT}_sum"])
     kept = summed.filter(pc.not_equal(summed.column(len(names)), 0))
-    return kept.rename_columns(table.schema.names).cast(table.schema)
+    return without_codes(kept, positional).rename_columns(table.schema.names).cast(table.schema)
 
 
 def combine(*tables: pa.Table) -> pa.Table:

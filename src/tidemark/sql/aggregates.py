@@ -10,6 +10,7 @@ from sqlglot import exp
 from tidemark.algebra.aggregates import AggregateCall, AggregateFunction, SortKey
 from tidemark.algebra.expressions import TRUE, Call, Case, Cast, Expression, Literal
 from tidemark.algebra.types import BIGINT, BOOLEAN, DOUBLE, VARCHAR, Kind
+from tidemark.sql.arrays import refuse_array
 from tidemark.sql.coerce import coerce
 from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
 
@@ -30,7 +31,8 @@ _DEVIATIONS: Final[dict[type[exp.Expr], AggregateFunction]] = {
     exp.VariancePop: AggregateFunction.VAR_POP,
 }
 _NAMES: Final = (
-    "COUNT, SUM, AVG, MIN, MAX, BOOL_AND, BOOL_OR, EVERY, STDDEV, STDDEV_POP, VARIANCE, VAR_POP, STRING_AGG, ANY_VALUE"
+    "COUNT, SUM, AVG, MIN, MAX, BOOL_AND, BOOL_OR, EVERY, STDDEV, STDDEV_POP, VARIANCE, VAR_POP, STRING_AGG, ARRAY_AGG,"
+    " ANY_VALUE"
 )
 _EVERY: Final = "every"
 
@@ -100,6 +102,8 @@ class _Aggregate:
         node, kind = self.node, type(self.node)
         if isinstance(node, exp.GroupConcat):
             return self._string_agg(node)
+        if isinstance(node, exp.ArrayAgg):
+            return self._array_agg(node)
         if kind is exp.Count and isinstance(node.this, exp.Star):
             self._only(("this", "big_int"))
             return self._count_rows()
@@ -110,7 +114,7 @@ class _Aggregate:
             return self._deviation(_DEVIATIONS[kind])
         match node:
             case exp.Count():
-                return self.add(AggregateCall(AggregateFunction.COUNT, self._argument(), self.distinct))
+                return self.add(AggregateCall(AggregateFunction.COUNT, self._argument(arrays=True), self.distinct))
             case exp.Sum():
                 return self._sum(self._number())
             case exp.Avg():
@@ -161,31 +165,47 @@ class _Aggregate:
         separator = node.args.get("separator")
         if not (isinstance(separator, exp.Literal) and separator.is_string):
             raise self.inner.source.error("unsupported", "STRING_AGG takes a literal separator", node)
-        value: exp.Expr = node.this
-        keys: list[exp.Expr] = []
-        if isinstance(value, exp.Order):
-            value, keys = value.this, value.expressions
-        if isinstance(value, exp.Distinct):
-            self.distinct = True
-            value = self._single(value.expressions)
-            if isinstance(value, exp.Order):
-                value, keys = value.this, value.expressions
+        value, keys = self._ordered(node.this)
         bound = self._bound(value)
         if bound.type != VARCHAR:
             raise self.inner.source.error("type", f"STRING_AGG takes text, this is {bound.type}", value, hint="CAST it")
-        order = tuple(self._sort_key(key) for key in keys)
-        if self.distinct and any(key.expression != bound for key in order):
-            raise self.inner.source.error(
-                "ordering",
-                "STRING_AGG(DISTINCT x …) can be ordered by x only",
-                node,
-                hint="ORDER BY the same expression",
-            )
+        order = self._order(keys, bound, "STRING_AGG")
         filtered = self._filtered(bound)
         order = tuple(SortKey(filtered, k.descending, k.nulls_first) if k.expression == bound else k for k in order)
         return self.add(
             AggregateCall(AggregateFunction.STRING_AGG, filtered, self.distinct, order, str(separator.this))
         )
+
+    def _array_agg(self, node: exp.ArrayAgg) -> Expression:
+        """The condition stays apart: NULL is a value like any other here."""
+        self._only(("this",))
+        value, keys = self._ordered(node.this)
+        bound = self._bound(value)
+        order = self._order(keys, bound, "ARRAY_AGG")
+        return self.add(
+            AggregateCall(AggregateFunction.ARRAY_AGG, bound, self.distinct, order, condition=self.condition)
+        )
+
+    def _ordered(self, value: exp.Expr) -> tuple[exp.Expr, list[exp.Expr]]:
+        """The argument, and the keys of its order. The parser puts DISTINCT inside ORDER BY or around it."""
+        keys: list[exp.Expr] = []
+        if isinstance(value, exp.Order):
+            refuse_other_parts(value, ("this", "expressions"), self.inner.source)
+            value, keys = value.this, value.expressions
+        if isinstance(value, exp.Distinct):
+            refuse_other_parts(value, ("expressions",), self.inner.source)
+            self.distinct = True
+            value = self._single(value.expressions)
+            if isinstance(value, exp.Order):
+                value, keys = value.this, value.expressions
+        return value, keys
+
+    def _order(self, keys: list[exp.Expr], argument: Expression, name: str) -> tuple[SortKey, ...]:
+        order = tuple(self._sort_key(key) for key in keys)
+        if self.distinct and any(key.expression != argument for key in order):
+            message = f"{name}(DISTINCT x …) can be ordered by x only"
+            raise self.inner.source.error("ordering", message, self.node, hint="ORDER BY the same expression")
+        return order
 
     def _sort_key(self, node: exp.Expr) -> SortKey:
         if not isinstance(node, exp.Ordered):
@@ -193,6 +213,7 @@ class _Aggregate:
         refuse_other_parts(node, ("this", "desc", "nulls_first"), self.inner.source)
         refuse_nested(node.this, self.inner)
         bound = self.inner.bind(node.this)
+        refuse_array(bound, node.this, self.inner.source)
         return SortKey(bound, bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
 
     def _number(self) -> Expression:
@@ -208,7 +229,7 @@ class _Aggregate:
             raise self.inner.source.error("type", f"a condition is needed here, this is {argument.type}", self.node)
         return argument
 
-    def _argument(self) -> Expression:
+    def _argument(self, *, arrays: bool = False) -> Expression:
         """The one argument, as far as FILTER lets it through."""
         node = self.node
         if isinstance(node, exp.Anonymous):
@@ -217,13 +238,13 @@ class _Aggregate:
         if node.this is None or node.expressions:
             raise self._arguments_error()
         value = self._single(node.this.expressions) if isinstance(node.this, exp.Distinct) else node.this
-        return self._filtered(self._bound(value))
+        return self._filtered(self._bound(value, arrays=arrays))
 
-    def _bound(self, value: exp.Expr) -> Expression:
+    def _bound(self, value: exp.Expr, *, arrays: bool = False) -> Expression:
         refuse_nested(value, self.inner)
         bound = self.inner.bind(value)
-        if bound.type.element is not None:
-            raise self.inner.source.error("type", "an aggregate does not take an array", value)
+        if bound.type.element is not None and not arrays:
+            raise self.inner.source.error("type", "of the aggregates only COUNT takes an array", value)
         return coerce(bound, VARCHAR) if bound.type.kind is Kind.NULL else bound
 
     def _filtered(self, value: Expression) -> Expression:

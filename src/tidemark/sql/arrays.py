@@ -6,20 +6,25 @@ from sqlglot import exp
 from sqlglot.optimizer.annotate_types import annotate_types
 
 from tidemark.algebra.expressions import Expression, Literal
-from tidemark.algebra.plans import Plan, Unnest
+from tidemark.algebra.plans import Filter, Plan, Project, Union, Unnest
 from tidemark.algebra.types import INT, VARCHAR, Field, Schema
 from tidemark.sql.binding import Binder
 from tidemark.sql.coerce import adapt_text_literals
 from tidemark.sql.scope import Scope
 from tidemark.sql.text import Source, fold
 
-NOT_STORED = "an array is no type of a column: it is made, read and taken apart within a query"
+
+def refuse_array(key: Expression, node: exp.Expr, source: Source) -> None:
+    """Arrays are equal or not, but have no order."""
+    if key.type.element is not None:
+        raise source.error("ordering", "arrays have no order", node, hint="ORDER BY a[1], or cardinality(a)")
 
 
 def bind_array(binder: Binder, node: exp.Expr) -> Expression:
     """``ARRAY[a, …]``."""
     if not node.expressions:
-        raise binder.source.error("unsupported", "an empty array has no type", node)
+        hint = "say what its elements are: ARRAY[]::INT[]"
+        raise binder.source.error("type", "an empty array has no type", node, hint=hint)
     return binder.call("array", adapt_text_literals(tuple(map(binder.bind, node.expressions))), node)
 
 
@@ -82,8 +87,13 @@ def unnest_node(node: exp.Expr) -> exp.Unnest | None:
     return node if isinstance(node, exp.Unnest) else None
 
 
-def bind_unnest(binder: Binder, node: exp.Unnest, plan: Plan, scope: Scope, source: Source) -> tuple[Plan, Scope]:
-    """The rows of ``plan``, each once for each element of an array of its columns, under a name of their own."""
+def bind_unnest(
+    binder: Binder, node: exp.Unnest, plan: Plan, scope: Scope, source: Source, *, keep: bool = False
+) -> tuple[Plan, Scope]:
+    """The rows of ``plan``, each once for each element of an array of its columns, under a name of their own.
+
+    To ``keep`` those without any element, they are added once each, with NULL instead of the element and its place.
+    """
     if len(node.expressions) != 1:
         raise source.error("unsupported", "UNNEST takes one array", node)
     array = binder.bind(node.expressions[0])
@@ -98,6 +108,11 @@ def bind_unnest(binder: Binder, node: exp.Unnest, plan: Plan, scope: Scope, sour
         names.append(named if isinstance(named, str) else fold(named))
     if relation in scope.relations:
         raise source.error("ambiguous_name", f"{relation!r} stands twice in FROM", node, hint="give it an alias")
-    result = Unnest(plan, array, tuple(names), places=bool(place))
+    result: Plan = Unnest(plan, array, tuple(names), places=bool(place))
+    if keep:
+        count = binder.call("coalesce", (binder.call("cardinality", (array,), node), Literal(0, INT)), node)
+        rest = Filter(plan, binder.call("eq", (count, Literal(0, INT)), node))
+        nothing = tuple(Literal(None, field.type) for field in result.schema.fields[len(plan.schema) :])
+        result = Union((result, Project(rest, result.schema.names, rest.columns() + nothing)))
     added: tuple[Field, ...] = result.schema.fields[len(plan.schema) :]
     return result, scope.beside(Scope.of(relation, Schema(added)).shifted(len(plan.schema)))

@@ -309,6 +309,8 @@ class ExpressionBinder:
         return self._cast_to(node, target)
 
     def _cast_to(self, node: exp.Expr, target: Type) -> Expression:
+        if target.element is not None and isinstance(node.this, exp.Array) and not node.this.expressions:
+            return Literal((), target)
         argument = self.bind(node.this)
         if argument.type.kind is Kind.NULL:
             return coerce(argument, target)

@@ -152,8 +152,6 @@ def _grouping_sets(node: exp.Select, binder: ExpressionBinder) -> GroupingSets:
         bound = binder.bind(chosen)
         if bound.type.kind is Kind.NULL:
             raise source.error("type", "NULL cannot be a grouping key", entry)
-        if bound.type.kind is Kind.ARRAY:
-            raise source.error("type", "an array cannot be a grouping key", entry)
         if bound not in keys:
             keys.append(bound)
         return keys.index(bound)

@@ -92,14 +92,18 @@ class FromBinder:
         return item.plan, item.scope
 
     def _unnested(self, left: Item, node: exp.Unnest, join: exp.Join | None) -> Item:
-        """UNNEST after a comma, CROSS JOIN or JOIN … ON TRUE; each row before it gives its elements."""
+        """UNNEST after a comma, CROSS JOIN or [LEFT] JOIN … ON TRUE; each row before it gives its elements."""
         refuse_other_parts(node, ("expressions", "alias", "offset"), self.source)
+        side = "" if join is None else _side(join)
         if join is not None:
-            refuse_other_parts(join, ("this", "kind", "on"), self.source)
+            refuse_other_parts(join, ("this", "kind", "on", "side"), self.source)
             on = join.args.get("on")
+            if side not in ("", "LEFT") or (side and on is None):
+                raise self.source.error("unsupported", "UNNEST is joined by JOIN or LEFT JOIN … ON TRUE", join)
             if on is not None and not (isinstance(on, exp.Boolean) and on.this):
                 raise self.source.error("unsupported", "UNNEST is joined ON TRUE", join, hint="put conditions in WHERE")
-        return Item(*bind_unnest(self.relations.binder(left.scope), node, left.plan, left.scope, self.source))
+        binder = self.relations.binder(left.scope)
+        return Item(*bind_unnest(binder, node, left.plan, left.scope, self.source, keep=bool(side)))
 
     def _product(self, left: Item, right: Item, node: exp.Expr) -> Item:
         self._no_name_twice(left.scope, right.scope, node)

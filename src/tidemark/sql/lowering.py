@@ -54,6 +54,8 @@ from tidemark.sql.quantifiers import conditions_of, match_of, unknown_of
 from tidemark.sql.semijoins import Match, distinct_of, filtered_by, first_columns, same, with_cells
 
 FALSE = Literal(False, BOOLEAN)
+_SEE_NULLS = (AggregateFunction.SINGLE, AggregateFunction.ARRAY_AGG)
+"""These count rows whose argument is NULL, so none can be added for a group that would be missing."""
 
 
 def filtered(plan: Plan, condition: Expression) -> Plan:
@@ -184,11 +186,7 @@ class _Lowering:
         if base is not None:
             base = _with_constants(base, arguments)
         grouped = None if total is None or base is None else grouped_by_links(total, base)
-        if (
-            grouped is None
-            or not grouped[1]
-            or any(c.function is AggregateFunction.SINGLE or c.order for c in grouped[0].aggregates)
-        ):
+        if grouped is None or not grouped[1] or any(c.function in _SEE_NULLS or c.order for c in grouped[0].aggregates):
             return None
         outer = tuple(with_arguments(link.outer, arguments) for link in grouped[1])
         groups = with_asked_groups(*grouped, distinct_of(self._base_for(outer), outer))

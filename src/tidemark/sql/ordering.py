@@ -8,6 +8,7 @@ from tidemark.algebra.expressions import Call, Column, Expression, Literal, walk
 from tidemark.algebra.plans import Distinct, Filter, Plan, Project, Sort, SortKey, Window, WindowCall
 from tidemark.algebra.types import BIGINT, BOOLEAN
 from tidemark.algebra.windows import WindowFunction
+from tidemark.sql.arrays import refuse_array
 from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
 from tidemark.sql.parameters import has_subquery
 from tidemark.sql.text import Source, fold
@@ -29,6 +30,7 @@ def bind_order(node: exp.Expr, plan: Plan, inner: ExpressionBinder | None, sourc
             raise source.error("unsupported", "this ORDER BY is not supported", entry)
         refuse_other_parts(entry, ("this", "desc", "nulls_first"), source)
         expression = _key(entry.this, plan, listed, inner, hidden, source)
+        refuse_array(expression, entry.this, source)
         descending = bool(entry.args.get("desc"))
         keys.append(SortKey(expression, descending, bool(entry.args.get("nulls_first"))))
     if hidden and isinstance(plan, Project):
@@ -51,6 +53,7 @@ def bind_distinct_on(
     for entry in order.expressions if order is not None else ():
         refuse_other_parts(entry, ("this", "desc", "nulls_first"), source)
         bound = _entry(entry.this, plan, inner, source)
+        refuse_array(bound, entry.this, source)
         keys.append(SortKey(bound, bool(entry.args.get("desc")), bool(entry.args.get("nulls_first"))))
     first = {key.expression for key in keys[: len(set(distinct))]}
     if keys and not first <= set(distinct):
@@ -111,8 +114,6 @@ def _key(
         raise source.error(
             "unsupported", "a subquery in ORDER BY is not supported", node, hint="select it, and order by its name"
         )
-    if bound.type.element is not None:
-        raise source.error("ordering", "arrays have no order", node)
     if bound in listed.expressions:
         return plan.column(listed.expressions.index(bound))
     if isinstance(plan, Distinct) or any(isinstance(part, Over) for part in walk(bound)):

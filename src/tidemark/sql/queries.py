@@ -10,7 +10,6 @@ from sqlglot import exp
 from tidemark.algebra.plans import Distinct, Plan, Project, Sort
 from tidemark.algebra.types import RESERVED, Schema
 from tidemark.sql import windows
-from tidemark.sql.arrays import NOT_STORED
 from tidemark.sql.catalog import Catalog
 from tidemark.sql.coerce import settle_null
 from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
@@ -143,7 +142,6 @@ class QueryBinder:
         else:
             hidden_binder = windowed(binder, tuple(node.args.get("windows") or ()))
             items = self._items(node, scope, hidden_binder)
-        self._no_arrays(items, node)
         plan, cells = attached(plan, tuple(settle_null(item.expression) for item in items))
         plan, cells = windows.attached(plan, cells)
         listed = Project(plan, tuple(item.name for item in items), cells)
@@ -169,13 +167,6 @@ class QueryBinder:
                 continue
             items.append(Item(output_name(entry, position), entry, binder.bind(entry.unalias())))
         return items
-
-    def _no_arrays(self, items: list[Item], node: exp.Select) -> None:
-        for item in items:
-            if item.expression.type.element is not None:
-                raise self.source.error(
-                    "unsupported", NOT_STORED, item.node or node, hint="array_to_string, UNNEST, a[1]"
-                )
 
     def _star(self, entry: exp.Expr, scope: Scope, relation: str) -> list[Item]:
         refuse_other_parts(entry if isinstance(entry, exp.Star) else entry.this, (), self.source)

@@ -14,6 +14,7 @@ from tidemark.algebra.types import (
     TIMESTAMP,
     VARCHAR,
     Type,
+    array_of,
     decimal,
 )
 from tidemark.sql.text import Source
@@ -38,11 +39,10 @@ _HINTS = {
     _D.TINYINT: "use SMALLINT",
     _D.INTERVAL: "an interval is added to a DATE or TIMESTAMP, and is no type of a column",
     _D.TIME: "use TIMESTAMP, or text",
-    _D.ARRAY: "an array is no type of a column; keep a text and take it apart with string_to_array, or a row each",
 }
 BARE_NUMERIC = decimal(38, 10)
 """What NUMERIC without a precision is where nothing tells the digits: in a table, and from text or DOUBLE."""
-KNOWN = "BOOLEAN, SMALLINT, INT, BIGINT, DECIMAL(p,s), DOUBLE PRECISION, VARCHAR, DATE, TIMESTAMP"
+KNOWN = "BOOLEAN, SMALLINT, INT, BIGINT, DECIMAL(p,s), DOUBLE PRECISION, VARCHAR, DATE, TIMESTAMP, and INT[] and so on"
 
 
 def bind_type(node: exp.Expr, source: Source) -> Type:
@@ -51,6 +51,8 @@ def bind_type(node: exp.Expr, source: Source) -> Type:
         raise source.error("unsupported", f"the type {node.sql()} is not supported", node, hint=f"types: {KNOWN}")
     if node.this is _D.DECIMAL:
         return _bind_decimal(node, source)
+    if node.this is _D.ARRAY:
+        return _bind_array(node, source)
     found = _SIMPLE.get(node.this)
     if found is not None and node.expressions and found != VARCHAR:
         raise source.error("unsupported", f"{found} takes no parameter", node)
@@ -68,6 +70,16 @@ def length_limit(node: exp.Expr, source: Source) -> int | None:
     if limit < 1:
         raise source.error("type", "the length of VARCHAR must be at least 1", node)
     return limit
+
+
+def _bind_array(node: exp.DataType, source: Source) -> Type:
+    """``INT[]``. Elements are of a simple type, and neither they nor the array have a length."""
+    if len(node.expressions) != 1 or node.args.get("values"):
+        raise source.error("unsupported", "an array has no fixed length", node, hint="INT[], VARCHAR[]")
+    element = bind_type(node.expressions[0], source)
+    if element.element is not None or length_limit(node.expressions[0], source) is not None:
+        raise source.error("unsupported", "the elements of an array have a simple type", node, hint="INT[], VARCHAR[]")
+    return array_of(element)
 
 
 def _parameters(node: exp.DataType, source: Source) -> list[int]:

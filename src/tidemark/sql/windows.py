@@ -24,6 +24,7 @@ from tidemark.algebra.windows import (
     WindowFunction,
 )
 from tidemark.sql.aggregates import bind_aggregate, is_aggregate
+from tidemark.sql.arrays import refuse_array
 from tidemark.sql.coerce import coerce
 from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
 from tidemark.sql.text import Source, fold
@@ -36,7 +37,11 @@ _RANKS: Final[dict[type[exp.Expr], WindowFunction]] = {
     exp.CumeDist: WindowFunction.CUME_DIST,
 }
 _NO_ORDER_NEEDED: Final = (WindowFunction.ROW_NUMBER,)
-_OVER_AGGREGATES: Final = frozenset(AggregateFunction) - {AggregateFunction.STRING_AGG, AggregateFunction.SINGLE}
+_OVER_AGGREGATES: Final = frozenset(AggregateFunction) - {
+    AggregateFunction.STRING_AGG,
+    AggregateFunction.ARRAY_AGG,
+    AggregateFunction.SINGLE,
+}
 
 
 @dataclass(frozen=True)
@@ -168,7 +173,9 @@ class _WindowBinder:
         if not isinstance(node, exp.Ordered):
             raise self.source.error("unsupported", "this ORDER BY is not supported", node)
         refuse_other_parts(node, ("this", "desc", "nulls_first"), self.source)
-        return SortKey(self.binder.bind(node.this), bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
+        bound = self.binder.bind(node.this)
+        refuse_array(bound, node.this, self.source)
+        return SortKey(bound, bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
 
     def _frame(self, spec: exp.Expr | None, order: tuple[SortKey, ...]) -> Frame:
         if spec is None:

@@ -35,6 +35,8 @@ def spark_type(type: Type) -> str:
 def duckdb(text: str, source: Type, target: Type) -> str:
     """An allowed cast between two different types, in DuckDB's SQL."""
     name = duckdb_type(target)
+    if source.element is not None and target.element is not None:
+        return f"list_transform({text}, lambda element: {duckdb('element', source.element, target.element)})"
     match source.kind, target.kind:
         case Kind.VARCHAR, Kind.BOOLEAN:
             return _boolean(text, DUCKDB_ERROR)
@@ -54,6 +56,8 @@ def duckdb(text: str, source: Type, target: Type) -> str:
 def spark(text: str, source: Type, target: Type) -> str:
     """An allowed cast between two different types, in Spark's SQL."""
     name = spark_type(target)
+    if source.element is not None and target.element is not None:
+        return f"transform({text}, element -> {spark('element', source.element, target.element)})"
     match source.kind, target.kind:
         case Kind.VARCHAR, Kind.BOOLEAN:
             return _boolean(text, SPARK_ERROR)

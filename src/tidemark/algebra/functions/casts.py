@@ -37,6 +37,8 @@ def explicit_cast_allowed(source: Type, target: Type) -> bool:
     """
     if source == target or implicit_cast_allowed(source, target):
         return True
+    if source.element is not None and target.element is not None:
+        return explicit_cast_allowed(source.element, target.element)
     match source.kind, target.kind:
         case (_, Kind.NULL) | (Kind.ARRAY, _) | (_, Kind.ARRAY):
             return False
@@ -60,6 +62,8 @@ def implicit_cast_allowed(source: Type, target: Type) -> bool:
     """
     if source == target or source.kind is Kind.NULL:
         return True
+    if source.element is not None and target.element is not None:
+        return implicit_cast_allowed(source.element, target.element)
     match source.kind, target.kind:
         case _, Kind.DOUBLE:
             return source.is_exact
@@ -78,6 +82,8 @@ def assignment_cast_allowed(source: Type, target: Type) -> bool:
     """Whether INSERT and UPDATE may convert silently: what widens, and any number to any other, range checked."""
     if source.is_numeric and target.is_numeric:
         return explicit_cast_allowed(source, target)
+    if source.element is not None and target.element is not None:
+        return assignment_cast_allowed(source.element, target.element)
     return implicit_cast_allowed(source, target)
 
 
@@ -90,6 +96,8 @@ def cast_fails(source: Type, target: Type) -> str | None:
     """
     if implicit_cast_allowed(source, target):
         return None
+    if source.element is not None and target.element is not None:
+        return cast_fails(source.element, target.element)
     if source.kind is Kind.VARCHAR:
         range_too = target.is_numeric
         return f"invalid_value: not the text of a {target.kind.value}" + "; overflow: out of range" * range_too
@@ -109,6 +117,8 @@ def cast_value(value: Value, source: Type, target: Type) -> Value:
     _check(source, target)
     if value is None or source == target:
         return value
+    if source.element is not None and target.element is not None and isinstance(value, tuple):
+        return tuple(cast_value(element, source.element, target.element) for element in value)
     return cast_values.cast(value, source, target)
 
 

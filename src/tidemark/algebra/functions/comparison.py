@@ -1,4 +1,7 @@
-"""Comparison: both sides brought to a common type, text by code point, NaN equal to itself and above all else."""
+"""Comparison: both sides brought to a common type, text by code point, NaN equal to itself and above all else.
+
+Arrays are equal if they have as many elements, each equal to the other's or both NULL.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ def _comparison(name: str, symbol: str, holds: Callable[[Any, Any], bool]) -> Fu
     return Function(
         name,
         f"a {symbol} b",
-        alike(2, 2, gives=BOOLEAN),
+        alike(2, 2, gives=BOOLEAN, arrays=name in ("eq", "ne")),
         plain(lambda left, right: holds(rank(left), rank(right))),
         infix(symbol),
         infix(symbol),
@@ -41,7 +44,7 @@ def _null_safe(name: str, words: str, meaning: Callable[[Value, Value], bool]) -
     return Function(
         name,
         f"a {words} b",
-        alike(2, 2, gives=BOOLEAN),
+        alike(2, 2, gives=BOOLEAN, arrays=True),
         plain(meaning),
         infix(words),
         infix(words),

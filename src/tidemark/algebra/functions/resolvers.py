@@ -25,8 +25,11 @@ def takes(*arguments: Type, gives: Type) -> Signature:
     return Signature(arguments, gives)
 
 
-def alike(minimum: int, maximum: int | None = None, gives: Type | None = None) -> Resolver:
-    """All arguments are brought to one common type, which is also the result's unless ``gives`` says otherwise."""
+def alike(minimum: int, maximum: int | None = None, gives: Type | None = None, *, arrays: bool = False) -> Resolver:
+    """All arguments are brought to one common type, which is also the result's unless ``gives`` says otherwise.
+
+    Arrays are among them only where ``arrays`` says so: they are equal or not, but have no order that users see.
+    """
 
     def resolve(types: tuple[Type, ...]) -> Signature | None:
         if len(types) < minimum or (maximum is not None and len(types) > maximum):
@@ -36,8 +39,8 @@ def alike(minimum: int, maximum: int | None = None, gives: Type | None = None) -
             shared = shared and common_type(shared, given)
         if shared is None:
             return None
-        if shared.kind is Kind.ARRAY and maximum != 1:
-            return None  # arrays are read and taken apart, not compared
+        if shared.kind is Kind.ARRAY and not arrays:
+            return None
         if shared.kind is Kind.NULL:
             shared = VARCHAR  # PostgreSQL, too, takes what has no type for text
         return Signature((shared,) * len(types), gives or shared)

@@ -35,11 +35,15 @@ def canonical(value: Value) -> Value:
 def rank(value: Any) -> Any:
     """A key that orders the values of one type as SQL does: NaN equals itself and is above all other numbers.
 
-    >>> sorted([NAN, 1.0, float("inf")], key=rank)
-    [1.0, inf, nan]
+    Arrays go by their elements, of which NULL equals itself and is above all others, and then by their length.
+
+    >>> sorted([NAN, 1.0, float("inf")], key=rank), sorted([(1, None), (1, 2), (1,)], key=rank)
+    ([1.0, inf, nan], [(1,), (1, 2), (1, None)])
     """
     if isinstance(value, float):
         return (True, 0.0) if math.isnan(value) else (False, value)
+    if isinstance(value, tuple):
+        return tuple((element is None, rank(element)) for element in value)
     return value
 
 

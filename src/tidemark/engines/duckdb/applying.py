@@ -24,6 +24,7 @@ from tidemark.engines.duckdb.storage import StoredRelation
 from tidemark.engines.reference.arrow import to_bag
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
+from tidemark.log.codes import distinct_values
 
 FEW: Final = 64
 """Up to so many leaving rows are looked for one by one among those whose places are known."""
@@ -115,7 +116,7 @@ class Applying:
         with the most values."""
         names, key = self._names(), self._relation.key
         others = [p for p in range(len(names)) if p not in key]
-        order = [*key, *sorted(others, key=lambda p: -int(pc.count_distinct(columns[p]).as_py()))]
+        order = [*key, *sorted(others, key=lambda p: -distinct_values(columns[p]))]
         return all_match([(f"r.{names[p]}", f"d.c{p}") for p in order], [columns[p] for p in order])
 
     # Rows come
@@ -156,6 +157,8 @@ def _places_of_few(leaving: pa.Table, known: Sequence[Mapping[tuple[Value, ...],
 
 
 def _places_of_many(leaving: pa.Table, known: Sequence[StoredRows]) -> pa.Array | None:
+    if any(pa.types.is_nested(type_) for type_ in leaving.schema.types):
+        return None  # Arrow does not join by lists
     names = [f"c{i}" for i in range(leaving.num_columns - 1)]
     columns = list(range(len(names)))
     stored = pa.concat_tables([rows.table.select(columns).append_column("place", rows.places) for rows in known])

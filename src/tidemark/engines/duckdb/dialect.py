@@ -11,7 +11,7 @@ from tidemark.algebra.expressions import Literal
 from tidemark.algebra.functions import Signature, duckdb_cast, duckdb_type
 from tidemark.algebra.plans import Given, Stored
 from tidemark.algebra.types import WEIGHT, Kind, Type
-from tidemark.engines.sqlaggregates import MORE_THAN_ONE
+from tidemark.engines.sqlaggregates import MORE_THAN_ONE, SortText
 from tidemark.engines.sqltext import Condition, Item, Source, function_call, join_in_order
 
 
@@ -102,6 +102,10 @@ class DuckDBDialect:
     def from_clause(self, items: tuple[Item, ...], conditions: tuple[Condition, ...]) -> str:
         return join_in_order(items, conditions)
 
+    def place(self, text: str, type: Type) -> str:
+        """What a value is ordered by. Of the elements of an array, NULL is above all others here."""
+        return text
+
     def unnested(self, query: str, alias: str, array: str) -> str:
         elements = f"unnest({array}) AS {alias}_element, unnest(range(len({array}))) AS {alias}_place"
         return f"({query}) AS {alias}, LATERAL (SELECT {elements}) AS {alias}_elements"
@@ -111,6 +115,10 @@ class DuckDBDialect:
 
     def string_agg(self, value: str, separator: str, order: str, *, distinct: bool) -> str:
         return f"string_agg({'DISTINCT ' if distinct else ''}{value}, {separator} ORDER BY {order})"
+
+    def array_agg(self, value: str, order: tuple[SortText, ...], condition: str | None, *, distinct: bool) -> str:
+        text = f"list({'DISTINCT ' if distinct else ''}{value} ORDER BY {', '.join(map(str, order))})"
+        return text if condition is None else f"{text} FILTER (WHERE {condition})"
 
     def single(self, value: str, rows: str) -> str:
         return f"CASE WHEN {rows} > 1 THEN error('{MORE_THAN_ONE}') ELSE MAX({value}) END"

@@ -12,7 +12,6 @@ from typing import Final
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemark.algebra.expressions import Literal, Value
 from tidemark.algebra.functions import canonical
@@ -24,6 +23,7 @@ from tidemark.engines.duckdb.matching import all_match
 from tidemark.engines.nearby import MOST_ROWS, Question
 from tidemark.engines.reference.evaluate import Bag
 from tidemark.engines.rows import Rows
+from tidemark.log.codes import distinct_values
 
 MOST_LITERAL_KEYS: Final = 8
 """Up to so many keys are written into the statement; parsing more costs more than handing over an Arrow table."""
@@ -107,10 +107,11 @@ class Lookups:
         fetched = self._connection.execute(f"{text} LIMIT {MOST_FETCHED + 1}").fetchall()
         if len(fetched) > MOST_FETCHED:
             return self._many(question, text)
-        is_whole, has_floats = len(shown) == len(schema), any(type_.kind is Kind.DOUBLE for type_ in schema.types)
+        is_whole = len(shown) == len(schema)
+        has_forms = any(type_.kind in (Kind.DOUBLE, Kind.ARRAY) for type_ in schema.types)
         places: dict[tuple[Value, ...], list[int]] = {}
         for *values, place in fetched:
-            row = tuple(map(canonical, values)) if has_floats else tuple(values)
+            row = tuple(map(canonical, values)) if has_forms else tuple(values)
             if not is_whole:
                 row = tuple(row[shown.index(i)] if i in shown else None for i in range(len(schema)))
             places.setdefault(row, []).append(place)
@@ -141,7 +142,7 @@ class Lookups:
         listed = [f"r.{quote(schema[position].name)}" for position in _shown(question)]
         head = f"SELECT {', '.join([*listed, f'r.{PLACE}'])} FROM {self._table_of(question.relation.relation)} AS r"
         names = [f"r.{quote(schema[position].name)}" for position in question.columns]
-        same = [len(column) == 1 or pc.count_distinct(column).as_py() == 1 for column in values]
+        same = [len(column) == 1 or distinct_values(column) == 1 for column in values]
         fixed = [
             f"{names[i]} = {self._literal(question, i, values[i][0].as_py())}" for i in range(len(same)) if same[i]
         ]

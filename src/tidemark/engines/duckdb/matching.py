@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from tidemark.log.codes import distinct_values
 
 SELECTIVE: Final = 8
 """A column may drive a join if it has a value of its own for each so many rows of the delta, and more than one."""
@@ -40,7 +41,7 @@ def all_match(pairs: Sequence[tuple[str, str]], columns: Sequence[pa.ChunkedArra
 def _driver(columns: Sequence[pa.ChunkedArray]) -> int | None:
     """The first column without NULLs that tells most rows apart."""
     for position, column in enumerate(columns):
-        distinct = 0 if column.null_count else pc.count_distinct(column).as_py()
+        distinct = 0 if column.null_count else distinct_values(column)
         if distinct > 1 and distinct * SELECTIVE >= len(column):
             return position
     return None

@@ -26,9 +26,10 @@ def to_rows(table: pa.Table) -> list[Row]:
 
 
 def _values(column: pa.ChunkedArray) -> list[Value]:
-    """The values of a column; only those of floating point have more than one form."""
+    """The values of a column; only those of floating point and arrays have more than one form."""
     values: list[Value] = column.to_pylist()
-    return [canonical(value) for value in values] if pa.types.is_floating(column.type) else values
+    has_forms = pa.types.is_floating(column.type) or pa.types.is_nested(column.type)
+    return [canonical(value) for value in values] if has_forms else values
 
 
 def from_rows(rows: Iterable[Row], schema: Schema) -> pa.Table:

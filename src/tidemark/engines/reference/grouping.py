@@ -47,6 +47,8 @@ def aggregate_value(call: AggregateCall, group: Bag) -> Value:
         return _only(values)
     if call.function is AggregateFunction.STRING_AGG:
         return _joined(call, group)
+    if call.function is AggregateFunction.ARRAY_AGG:
+        return _listed(call, group)
     return _of_values(call, [value for value, weight in present for _ in range(weight)])
 
 
@@ -91,16 +93,20 @@ def _only(values: list[tuple[Value, int]]) -> Value:
 
 
 def _joined(call: AggregateCall, group: Bag) -> Value:
-    """Values joined in the order of the call's keys; equal places are filled by value."""
+    texts = [str(value) for value in _values_in_order(call, group) if value is not None]
+    return call.separator.join(texts) if texts else None
+
+
+def _listed(call: AggregateCall, group: Bag) -> Value:
+    condition = call.condition
+    chosen = group if condition is None else {r: w for r, w in group.items() if value_of(condition, r) is True}
+    return tuple(_values_in_order(call, chosen)) or None
+
+
+def _values_in_order(call: AggregateCall, group: Bag) -> list[Value]:
+    """Values in the order of the call's keys; equal places are filled by value."""
     assert call.argument is not None
     order = (*call.order, SortKey(call.argument))
     rows = [row for row in sorted(group, key=in_order(order)) if group[row] > 0]
-    texts = [
-        str(value_of(call.argument, row))
-        for row in rows
-        for _ in range(group[row])
-        if value_of(call.argument, row) is not None
-    ]
-    if call.distinct:
-        texts = list(dict.fromkeys(texts))
-    return call.separator.join(texts) if texts else None
+    values = [value_of(call.argument, row) for row in rows for _ in range(group[row])]
+    return list(dict.fromkeys(values)) if call.distinct else values

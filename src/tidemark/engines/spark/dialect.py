@@ -23,7 +23,7 @@ from tidemark.algebra.functions import Signature, spark_cast, spark_type
 from tidemark.algebra.plans import Given, Plan, Stored
 from tidemark.algebra.types import WEIGHT, Kind, Schema, Type
 from tidemark.engines.spark.routing import Sizes, drives_joins, is_small
-from tidemark.engines.sqlaggregates import MORE_THAN_ONE
+from tidemark.engines.sqlaggregates import MORE_THAN_ONE, SortText
 from tidemark.engines.sqltext import (
     Compiler,
     Condition,
@@ -130,6 +130,10 @@ class SparkDialect:
             return join_in_order(items, conditions)
         return _outward(items, conditions, far=self.sizes.are_few)
 
+    def place(self, text: str, type: Type) -> str:
+        """What a value is ordered by. Spark has NULL below all other elements of an array, so that is said apart."""
+        return text if type.element is None else f"transform({text}, e -> struct(e IS NULL, e))"
+
     def unnested(self, query: str, alias: str, array: str) -> str:
         columns = f"{alias}_place, {alias}_element"
         return f"({query}) AS {alias} LATERAL VIEW posexplode({array}) {alias}_elements AS {columns}"
@@ -140,6 +144,15 @@ class SparkDialect:
 
     def string_agg(self, value: str, separator: str, order: str, *, distinct: bool) -> str:
         return f"listagg({'DISTINCT ' if distinct else ''}{value}, {separator}) WITHIN GROUP (ORDER BY {order})"
+
+    def array_agg(self, value: str, order: tuple[SortText, ...], condition: str | None, *, distinct: bool) -> str:
+        """Spark's own leaves NULL out, has no order, and is empty instead of NULL: so rows are collected and sorted."""
+        asked = "" if condition is None else f" FILTER (WHERE {condition})"
+        keys = ", ".join(f"{key.text} AS k{i}" for i, key in enumerate(order))
+        rows = f"collect_list(struct({value} AS v, {keys})){asked}"
+        sorting = " ".join(_compared(f"k{i}", key) for i, key in enumerate(order))
+        rows = f"array_sort({f'array_distinct({rows})' if distinct else rows}, (a, b) -> CASE {sorting} ELSE 0 END)"
+        return f"CASE WHEN COUNT(*){asked} > 0 THEN transform({rows}, e -> e.v) END"
 
     def single(self, value: str, rows: str) -> str:
         return f"CASE WHEN {rows} > 1 THEN raise_error('{MORE_THAN_ONE}') ELSE MAX({value}) END"
@@ -174,6 +187,16 @@ class SparkCompiler(Compiler):
             return query
         hinted = self._alias()
         return f"SELECT /*+ BROADCAST({hinted}) */ * FROM ({query}) AS {hinted}"
+
+
+def _compared(field: str, key: SortText) -> str:
+    """The branches of a comparison of the structs a and b by one of their fields."""
+    null, less = (-1 if key.nulls_first else 1), (1 if key.descending else -1)
+    a, b = f"a.{field}", f"b.{field}"
+    return (
+        f"WHEN {a} IS NULL AND {b} IS NOT NULL THEN {null} WHEN {a} IS NOT NULL AND {b} IS NULL THEN {-null} "
+        f"WHEN {a} < {b} THEN {less} WHEN {a} > {b} THEN {-less}"
+    )
 
 
 def _outward(items: tuple[Item, ...], conditions: tuple[Condition, ...], *, far: bool) -> str:
