@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemark.algebra.reading import Columns
+from tidemark.log.codes import with_codes
 
 
 def relevant(delta: pa.Table, columns: Columns) -> pa.Table:
@@ -35,7 +36,7 @@ def relevant(delta: pa.Table, columns: Columns) -> pa.Table:
     names = [f"c{index}" for index in sorted(columns)]
     parts = [delta.column(index) for index in sorted(columns)]
     numbered = pa.table([*parts, weights, pa.array(range(delta.num_rows), pa.int64())], [*names, "weight", "row"])
-    grouped = numbered.combine_chunks().group_by(names, use_threads=False)
+    grouped = with_codes(numbered.combine_chunks()).group_by(names, use_threads=False)
     summed = grouped.aggregate([("weight", "sum"), ("row", "list")])
     kept = summed.filter(pc.not_equal(summed["weight_sum"], 0))
     if kept.num_rows == summed.num_rows:
