@@ -16,8 +16,9 @@ from tidemark.engines.sqlaggregates import MORE_THAN_ONE
 from tidemark.engines.sqltext import Condition, Item, Source, function_call, join_in_order
 
 SETTINGS: Final = "SET disabled_optimizers = 'statistics_propagation'"
-"""DuckDB 2.0 derives wrong bounds of sums, and answers comparisons by these bounds: beside a total of an empty relation,
-which has one row, it expects none, so that SUM(x) > 0 is false whatever the sum is. Scans are pruned all the same."""
+"""DuckDB 2.0 derives wrong bounds of sums, and answers comparisons by these bounds: beside a total of an empty
+relation, which has one row, it expects none, so that SUM(x) > 0 is false whatever it is. Scans are pruned all the same.
+"""
 
 
 def quote(name: str) -> str:
