@@ -244,3 +244,18 @@ def test_a_condition_that_can_fail_is_asked_of_pairs_that_are_there(db: tm.Datab
     assert rows(db.query("SELECT * FROM v" if "LEFT" not in query else "SELECT * FROM v WHERE id > 0")) == expected
     with pytest.raises(tm.TidemarkError, match="division_by_zero"):
         db.execute("INSERT INTO e VALUES (8, 0); INSERT INTO s VALUES (8, 2)")
+
+
+def test_a_sum_beside_a_total_of_nothing_is_compared_by_its_value(db: tm.Database) -> None:
+    """DuckDB 2.0 takes a total of no rows for no row, concludes that a sum over pairs with it is zero, and answers by
+    that instead of by the sum."""
+    db.execute("CREATE TABLE e (k INT, p INT); CREATE TABLE f (k INT, p INT, q INT, x INT)")
+    db.execute("INSERT INTO e VALUES (0, 0); INSERT INTO f VALUES (0, 17, 18, 2), (0, 30, NULL, 1), (0, 13, 39, 0)")
+    db.execute(
+        "CREATE MATERIALIZED VIEW v AS SELECT a.k, COUNT(*) AS n FROM e AS a"
+        " LEFT JOIN (SELECT * FROM f WHERE x = k) AS b ON a.k = b.k"
+        " WHERE b.x < (SELECT COUNT(*) FROM f AS z WHERE z.k = b.k AND z.q <= 18)"
+        " OR a.k IN (SELECT y.k FROM f AS y WHERE y.p > 60) GROUP BY a.k"
+    )
+    assert rows(db.query("SELECT * FROM v")) == [(0, 1)]
+    assert db.audit("v").num_rows == 0

@@ -14,7 +14,7 @@ import duckdb
 from tidemark.algebra.expressions import Literal, Value
 from tidemark.algebra.functions import duckdb_type
 from tidemark.algebra.types import VERSION, WEIGHT, Schema
-from tidemark.engines.duckdb.dialect import literal_text, quote
+from tidemark.engines.duckdb.dialect import SETTINGS, literal_text, quote
 from tidemark.errors import TidemarkError
 from tidemark.log.commit import Alteration
 
@@ -45,6 +45,7 @@ class StoredRelation:
 
 def prepare(connection: duckdb.DuckDBPyConnection, path: str) -> None:
     """Make an empty database ours; refuse one that is somebody else's or from a newer Tidemark."""
+    connection.execute(SETTINGS)
     if _has_table(connection, OWN_SCHEMA, "format"):
         found = connection.execute(f"SELECT version FROM {OWN_SCHEMA}.format").fetchall()
         if found != [(FORMAT,)]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from tidemark.algebra.expressions import Column
 from tidemark.algebra.plans import Given, Plan, Project, Stored, Touched, walk
 from tidemark.algebra.types import WEIGHT
-from tidemark.engines.duckdb.dialect import DuckDBDialect, quote, text_literal
+from tidemark.engines.duckdb.dialect import SETTINGS, DuckDBDialect, quote, text_literal
 from tidemark.engines.duckdb.errors import translated
 from tidemark.engines.duckdb.matching import all_match
 from tidemark.engines.spark.records import DataFile
@@ -93,6 +93,7 @@ class InProcess:
     def __init__(self, root: Path, spill: Path) -> None:
         self._root = root
         self.connection = duckdb.connect(":memory:")
+        self.connection.execute(SETTINGS)
         self.connection.execute("SET parquet_metadata_cache = true")
         self.connection.execute(f"SET memory_limit = '{MEMORY_SHARE}'")
         self.connection.execute(f"SET temp_directory = {text_literal(str(spill))}")
