@@ -40,6 +40,26 @@ def arrays() -> Iterator[Case]:
     yield from calls("any_equal", DOUBLE, DOUBLES, rows=[(NAN, (1.0, NAN), True)])
     yield from calls("array_position", NUMBERS, INT, rows=[((5, 6, 6), 6, 2), ((5,), 6, None), ((), 6, None)])
     yield from calls("array_position", NUMBERS, INT, rows=[(None, 6, None), ((5, None), None, None), ((None, 5), 5, 2)])
+    longer = [((1,), 2, (1, 2)), ((1,), None, (1, None)), ((), 2, (2,)), (None, 2, (2,)), (None, None, (None,))]
+    yield from calls("array_append", NUMBERS, INT, rows=longer)
+    yield from calls("array_append", DOUBLES, DOUBLE, rows=[((1.5,), NAN, (1.5, NAN))])
+    yield from calls("array_prepend", VARCHAR, WORDS, rows=[("a", ("b", None), ("a", "b", None)), (None, (), (None,))])
+    yield from calls("array_prepend", VARCHAR, WORDS, rows=[("a", None, ("a",)), (None, None, (None,))])
+    both = [((1,), (2, None), (1, 2, None)), ((), (), ()), ((1,), None, (1,)), (None, (1,), (1,)), (None, None, None)]
+    yield from calls("array_cat", NUMBERS, NUMBERS, rows=both)
+    same = [((1, None), (1, None), True), ((1, None), (1, 2), False), ((None,), (), False), ((), (), True)]
+    yield from calls(
+        "eq", NUMBERS, NUMBERS, rows=[*same, ((1,), None, None), (None, None, None), ((1, 2), (2, 1), False)]
+    )
+    yield from calls("eq", DOUBLES, DOUBLES, rows=[((NAN, None), (NAN, None), True), ((0.0,), (1.0,), False)])
+    yield from calls("ne", WORDS, WORDS, rows=[(("a", None), ("a", None), False), (("a",), ("A",), True)])
+    yield from calls(
+        "is_distinct", NUMBERS, NUMBERS, rows=[((1,), None, True), (None, None, False), ((1,), (1,), False)]
+    )
+    yield from calls("is_not_distinct", NUMBERS, NUMBERS, rows=[((None,), (None,), True), ((), None, False)])
+    yield from calls("coalesce", NUMBERS, NUMBERS, rows=[(None, (1,), (1,)), ((), (1,), ())])
+    yield from calls("nullif", NUMBERS, NUMBERS, rows=[((1, None), (1, None), None), ((1,), None, (1,))])
+    yield from calls("is_null", NUMBERS, rows=[(None, True), ((None,), False), ((), False)])
 
 
 ARRAY: tuple[Case, ...] = tuple(arrays())

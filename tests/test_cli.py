@@ -238,6 +238,11 @@ class TestRun:
         output = shown(run_script(self.TABLE + "INSERT INTO t VALUES (1, NULL), (1, NULL), (1, NULL);"))
         assert "  v  +3  differential, T\n        a  b\n    +3  1  NULL\n" in output
 
+    def test_arrays_are_shown_between_brackets(self) -> None:
+        script = "CREATE TABLE t (a VARCHAR[]); CREATE MATERIALIZED VIEW v AS SELECT a FROM t;"
+        output = shown(run_script(script + "INSERT INTO t VALUES (ARRAY['x', NULL]), (ARRAY[]::VARCHAR[]), (NULL);"))
+        assert "  v  +3  differential, T\n       a\n    +  [x, NULL]\n    +  []\n    +  NULL\n" in output
+
     def test_long_results_are_cut(self) -> None:
         rows = ", ".join(f"({number}, 'x')" for number in range(30))
         script = f"{self.TABLE}INSERT INTO t VALUES {rows}; SELECT a FROM t ORDER BY a;"

@@ -162,3 +162,27 @@ def test_damage_done_by_somebody_else_is_found_by_audit_and_by_commit(tmp_path: 
 def test_an_unknown_target_is_refused(target: str) -> None:
     with pytest.raises(tm.TidemarkError, match="target"):
         tm.connect(target)
+
+
+def test_arrays_are_there_again(reopen: Open) -> None:
+    with reopen() as db:
+        db.execute(
+            "CREATE TABLE post (id INT, tags VARCHAR[], price DECIMAL(5,2)[]);"
+            "CREATE MATERIALIZED VIEW tagged AS SELECT tag, ARRAY_AGG(id ORDER BY id DESC) AS ids"
+            " FROM post, UNNEST(tags) AS x(tag) GROUP BY tag;"
+            "INSERT INTO post VALUES (1, ARRAY['a', NULL], ARRAY[1.5]), (2, ARRAY['a'], NULL),"
+            " (3, ARRAY[]::VARCHAR[], NULL);"
+            "ALTER TABLE post ADD COLUMN days DATE[] DEFAULT ARRAY[DATE '2024-01-31', NULL];"
+            "DELETE FROM post WHERE id = 2; INSERT INTO post VALUES (4, NULL, NULL, NULL)"
+        )
+        before = [rows(db.query(f"SELECT * FROM {name}")) for name in ("post", "tagged")]
+        logged = [rows(db.changes(name)) for name in ("post", "tagged")]
+        assert before[1] == [(None, (1,)), ("a", (1,))]
+    with reopen() as db:
+        assert [rows(db.query(f"SELECT * FROM {name}")) for name in ("post", "tagged")] == before
+        assert [rows(db.changes(name)) for name in ("post", "tagged")] == logged
+        check_invariant(db)
+        db.execute("INSERT INTO post (id, tags) VALUES (5, ARRAY['a'])")
+        assert changes_at(db, "tagged") == {("a", (1,)): -1, ("a", (5, 1)): 1}
+        db.execute("DELETE FROM post WHERE id <> 5")
+        check_invariant(db)

@@ -79,6 +79,26 @@ def test_the_array_is_used_in_expressions_subqueries_and_further_views(db: tm.Da
     assert changes_at(db, "near") == {(1, (1, 2)): -1, (1, (2,)): 1}
 
 
+def test_subscribers_and_pairs_see_the_arrays_before_and_after(db: tm.Database) -> None:
+    db.execute(T)
+    db.execute(
+        "CREATE MATERIALIZED VIEW v AS SELECT k, ARRAY_AGG(x) AS xs FROM t GROUP BY k;"
+        "CREATE MATERIALIZED VIEW sets AS SELECT xs, COUNT(*) AS n FROM v GROUP BY xs;"
+        "INSERT INTO t VALUES (1, 1, NULL), (2, 1, NULL)"
+    )
+    with db.subscribe("v", since=db.version) as changes:
+        db.execute("INSERT INTO t VALUES (1, NULL, NULL)")
+        change = changes.poll(timeout=0)
+        assert change is not None
+        assert change.inserted.to_pylist() == [{"k": 1, "xs": [1, None]}]
+        assert change.deleted.to_pylist() == [{"k": 1, "xs": [1]}]
+    pairs = db.changes("sets", since=db.version - 1, paired=True).select(["_change", "key", "old", "new"]).to_pylist()
+    assert sorted(pairs, key=str) == [
+        {"_change": "inserted", "key": {"xs": [1, None]}, "old": None, "new": {"xs": [1, None], "n": 1}},
+        {"_change": "updated", "key": {"xs": [1]}, "old": {"xs": [1], "n": 2}, "new": {"xs": [1], "n": 1}},
+    ]
+
+
 def test_values_of_every_type_are_listed(db: tm.Database) -> None:
     db.execute("CREATE TABLE t (b BOOLEAN, i BIGINT, d DECIMAL(5,2), f DOUBLE PRECISION, e DATE, m TIMESTAMP)")
     columns = ", ".join(f"ARRAY_AGG({name} ORDER BY {name} DESC) AS {name}" for name in "bidfem")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pyarrow as pa
 import pytest
 
@@ -201,6 +203,30 @@ def test_the_elements_of_a_stored_array_are_rows(db: tm.Database) -> None:
     assert changes_at(db, "w") == {(1, 5, 1): 1, (1, None, 2): 1, (2, None, None): 2, (3, None, None): 1}
     db.execute("UPDATE t SET a = ARRAY[k] WHERE k = 2")
     assert changes_at(db, "w") == {(2, None, None): -2, (2, 2, 1): 2}
+
+
+def test_arrays_grow_and_are_joined(db: tm.Database) -> None:
+    db.execute("CREATE TABLE t (k INT, a INT[]); INSERT INTO t VALUES (1, ARRAY[5, NULL]), (2, NULL)")
+    db.execute("UPDATE t SET a = array_append(a, k) WHERE k > 1; UPDATE t SET a = 0 || a || k || ARRAY[9] WHERE k = 1")
+    assert rows(db.query("SELECT k, a, a || NULL, array_prepend(7, a), array_cat(a, ARRAY[2.5]) FROM t")) == [
+        (1, (0, 5, None, 1, 9), (0, 5, None, 1, 9), (7, 0, 5, None, 1, 9), (0, 5, None, 1, 9, Decimal("2.5"))),
+        (2, (2,), (2,), (7, 2), (2, Decimal("2.5"))),
+    ]
+
+
+def test_subqueries_read_the_elements_of_the_row_around_them(db: tm.Database) -> None:
+    db.execute("CREATE TABLE t (k INT, a INT[])")
+    db.execute(
+        "CREATE MATERIALIZED VIEW v AS SELECT k, (SELECT SUM(x) FROM UNNEST(t.a) AS x) AS s,"
+        " (SELECT ARRAY_AGG(x + k ORDER BY x DESC) FROM UNNEST(t.a) AS x WHERE x > 1) AS l FROM t;"
+        "CREATE MATERIALIZED VIEW w AS SELECT k FROM t WHERE EXISTS (SELECT 1 FROM UNNEST(t.a) AS x WHERE x = k)"
+    )
+    db.execute("INSERT INTO t VALUES (1, ARRAY[1, 2, 3]), (2, ARRAY[]::INT[]), (3, NULL), (1, ARRAY[1, 2, 3])")
+    assert changes_at(db, "v") == {(1, 6, (4, 3)): 2, (2, None, None): 1, (3, None, None): 1}
+    assert changes_at(db, "w") == {(1,): 2}
+    db.execute("UPDATE t SET a = ARRAY[k, k] WHERE k > 1")
+    assert changes_at(db, "w") == {(2,): 1, (3,): 1}
+    assert rows(db.query("SELECT * FROM v WHERE k = 2")) == [(2, 4, (4, 4))]
 
 
 def test_a_column_of_arrays_is_added(db: tm.Database) -> None:

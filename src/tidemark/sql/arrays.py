@@ -7,7 +7,7 @@ from sqlglot.optimizer.annotate_types import annotate_types
 
 from tidemark.algebra.expressions import Expression, Literal
 from tidemark.algebra.plans import Filter, Plan, Project, Union, Unnest
-from tidemark.algebra.types import INT, VARCHAR, Field, Schema
+from tidemark.algebra.types import INT, VARCHAR, Field, Kind, Schema
 from tidemark.sql.binding import Binder
 from tidemark.sql.coerce import adapt_text_literals
 from tidemark.sql.scope import Scope
@@ -47,6 +47,21 @@ def bind_array_length(binder: Binder, node: exp.Expr) -> Expression:
         raise binder.source.error("unsupported", "arrays have one dimension", node, hint="array_length(a, 1)")
     count = binder.call("cardinality", (binder.bind(node.this),), node)
     return binder.call("nullif", (count, Literal(0, INT)), node)
+
+
+def bind_array_cat(binder: Binder, node: exp.Expr) -> Expression:
+    """array_cat(a, b)."""
+    if len(node.expressions) != 1:
+        raise binder.source.error("type", "array_cat takes two arrays", node)
+    return binder.call("array_cat", (binder.bind(node.this), binder.bind(node.expressions[0])), node)
+
+
+def joined_arrays(binder: Binder, sides: tuple[Expression, Expression], node: exp.Expr) -> Expression:
+    """``a || b`` of arrays, or of an array and a value; a bare NULL is taken for an array, as in PostgreSQL."""
+    for name, value in (("array_append", sides[1]), ("array_prepend", sides[0])):
+        if value.type.element is None and value.type.kind is not Kind.NULL:
+            return binder.call(name, sides, node)
+    return binder.call("array_cat", sides, node)
 
 
 def bind_string_to_array(binder: Binder, node: exp.Expr) -> Expression:

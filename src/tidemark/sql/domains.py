@@ -45,6 +45,7 @@ from tidemark.algebra.plans import (
     Sort,
     SortKey,
     Union,
+    Unnest,
     Window,
     WindowCall,
 )
@@ -79,6 +80,8 @@ def dependent(plan: Plan, domain: Plan) -> Plan:
             return Project(below, names + plan.names, below.columns()[:width] + tuple(map(moved, expressions)))
         case Join():
             return _dependent_join(plan, domain, moved)
+        case Unnest(input=source, array=array):
+            return replace(plan, input=dependent(source, domain), array=moved(array))
         case Union(parts=parts):
             return Union(tuple(dependent(part, domain) for part in parts))
         case Difference() | Intersection() | Negate() | Distinct():

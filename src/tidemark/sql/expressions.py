@@ -14,7 +14,15 @@ from tidemark.algebra.functions import FUNCTIONS, explicit_cast_allowed
 from tidemark.algebra.plans import Plan
 from tidemark.algebra.types import BOOLEAN, DATE, DOUBLE, INT, NULL, TIMESTAMP, VARCHAR, Kind, Type
 from tidemark.errors import TidemarkError
-from tidemark.sql.arrays import bind_array, bind_array_length, bind_place, bind_quantified, bind_string_to_array
+from tidemark.sql.arrays import (
+    bind_array,
+    bind_array_cat,
+    bind_array_length,
+    bind_place,
+    bind_quantified,
+    bind_string_to_array,
+    joined_arrays,
+)
 from tidemark.sql.coerce import (
     adapt_text_literals,
     coerce,
@@ -111,6 +119,8 @@ _NAMED: dict[type[exp.Expr], tuple[str, tuple[str, ...]]] = {
     exp.Nullif: ("nullif", ("this", "expression")),
     exp.ArrayToString: ("array_to_string", ("this", "expression")),
     exp.ArrayPosition: ("array_position", ("this", "expression")),
+    exp.ArrayAppend: ("array_append", ("this", "expression")),
+    exp.ArrayPrepend: ("array_prepend", ("expression", "this")),
     exp.DateFromParts: ("make_date", ("year", "month", "day")),
 }
 _VARIADIC: dict[type[exp.Expr], str] = {
@@ -424,8 +434,10 @@ class ExpressionBinder:
         return self.call("concat", (self.call("concat", (before, new), node), after), node)
 
     def _dpipe(self, node: exp.Expr) -> Expression:
-        """Text beside text; a value of another type beside a text is written as text."""
+        """Text beside text; a value of another type beside a text is written as text. Arrays are joined."""
         sides = [self.bind(node.this), self.bind(node.expression)]
+        if any(side.type.element is not None for side in sides):
+            return joined_arrays(self, (sides[0], sides[1]), node)
         if any(side.type in (VARCHAR, NULL) for side in sides):
             sides = [self._as_text(side, node) for side in sides]
         return self.call("concat", tuple(sides), node)
@@ -550,6 +562,7 @@ _HANDLERS: dict[type[exp.Expr], tuple[_Handler, tuple[str, ...]]] = {
     exp.RegexpCount: (bind_regexp_count, ("this", "expression")),
     exp.Array: (bind_array, ("expressions", "value_constructor", "bracket_notation")),
     exp.Bracket: (bind_place, ("this", "expressions")),
+    exp.ArrayConcat: (bind_array_cat, ("this", "expressions")),
     exp.ArraySize: (bind_array_length, ("this", "expression")),
     exp.StringToArray: (bind_string_to_array, ("this", "expression")),
     exp.Round: (bind_round, ("this", "decimals")),

@@ -19,6 +19,7 @@ from tidemark.algebra.plans import (
     Plan,
     Project,
     Repeat,
+    Unnest,
     expressions_of,
 )
 from tidemark.algebra.plans import walk as walk_plan
@@ -123,6 +124,8 @@ def change_parameters(plan: Plan, change: Callable[[Parameter], Expression]) -> 
             return replace(rebuilt, expressions=tuple(map(changed, expressions)))
         case Repeat(times=times):
             return replace(rebuilt, times=changed(times))
+        case Unnest(array=array):
+            return replace(rebuilt, array=changed(array))
         case Aggregate(keys=keys, aggregates=aggregates):
             calls = tuple(change_call(call, changed) for call in aggregates)
             return replace(rebuilt, keys=tuple(map(changed, keys)), aggregates=calls)

@@ -1,7 +1,4 @@
-"""Arrays of values of one simple type. They are made, read and taken apart within a query, and are no type of a column.
-
-Places count from 1; beyond the ends of an array there is NULL.
-"""
+"""Arrays of values of one simple type, NULL among them. Places count from 1; beyond the ends there is NULL."""
 
 from __future__ import annotations
 
@@ -50,6 +47,27 @@ def _element_beside(result: Type, *, array_first: bool) -> Resolver:
         return Signature(pair, result)
 
     return resolve
+
+
+def _longer(*, array_first: bool) -> Resolver:
+    """An array and a value, both brought to a common type of elements, which the longer array has too."""
+
+    def resolve(types: tuple[Type, ...]) -> Signature | None:
+        if len(types) != 2:
+            return None
+        array, value = types if array_first else types[::-1]
+        shared = None if array.element is None else common_type(array.element, value)
+        if shared is None or shared.kind is Kind.ARRAY:
+            return None
+        longer = array_of(shared)
+        return Signature((longer, shared) if array_first else (shared, longer), longer)
+
+    return resolve
+
+
+def _joined(types: tuple[Type, ...]) -> Signature | None:
+    signature = alike(2, 2, arrays=True)(types)
+    return signature if signature is not None and signature.result.element is not None else None
 
 
 def _any_equal(value: Value, array: Any) -> Value:
@@ -140,6 +158,36 @@ ARRAYS: Final = (
             "WHEN {1} = '' AND {0} IS NOT NULL THEN array({0}) "
             "ELSE split({0}, regexp_replace({1}, '" + _SPECIAL + r"', '\\\\$1'), -1) END)"
         ),
+    ),
+    Function(
+        "array_append",
+        "array_append(array, value)",
+        _longer(array_first=True),
+        plain(lambda array, value: (*(array or ()), value)),
+        pattern("list_concat({0}, list_value({1}))"),
+        pattern("(CASE WHEN {0} IS NULL THEN array({1}) ELSE concat({0}, array({1})) END)"),
+        strict=False,
+        nullable=lambda _: False,
+    ),
+    Function(
+        "array_prepend",
+        "array_prepend(value, array)",
+        _longer(array_first=False),
+        plain(lambda value, array: (value, *(array or ()))),
+        pattern("list_concat(list_value({0}), {1})"),
+        pattern("(CASE WHEN {1} IS NULL THEN array({0}) ELSE concat(array({0}), {1}) END)"),
+        strict=False,
+        nullable=lambda _: False,
+    ),
+    Function(
+        "array_cat",
+        "array_cat(a, b)",
+        _joined,
+        plain(lambda left, right: right if left is None else left if right is None else left + right),
+        pattern("(CASE WHEN {0} IS NULL THEN {1} WHEN {1} IS NULL THEN {0} ELSE list_concat({0}, {1}) END)"),
+        pattern("(CASE WHEN {0} IS NULL THEN {1} WHEN {1} IS NULL THEN {0} ELSE concat({0}, {1}) END)"),
+        strict=False,
+        nullable=all,
     ),
     Function(
         "any_equal",

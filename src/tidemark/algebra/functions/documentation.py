@@ -35,7 +35,14 @@ from tidemark.algebra.types import (
 _SAMPLES: Final = (BOOLEAN, SMALLINT, INT, BIGINT, decimal(12, 2), DOUBLE, VARCHAR, DATE, TIMESTAMP)
 
 _WORDS: Final = array_of(VARCHAR)
-_ARRAY_SAMPLES: Final = ((array_of(INT), INT), (_WORDS,), (_WORDS, INT), (_WORDS, VARCHAR), (VARCHAR, _WORDS))
+_ARRAY_SAMPLES: Final = (
+    (array_of(INT), INT),
+    (_WORDS,),
+    (_WORDS, INT),
+    (_WORDS, VARCHAR),
+    (VARCHAR, _WORDS),
+    (_WORDS, _WORDS),
+)
 
 _INTRODUCTION: Final = """\
 # Functions, operators and casts
@@ -74,9 +81,11 @@ every engine. This page is generated from the function table; a test keeps the t
   `extract(epoch FROM a - b)` (also day, hour, minute) reads such a difference; there is no type of intervals.
 * **to_char** of a date or timestamp takes a literal format of YYYY, YY, MM, DD, DDD, Month, Mon, Day, Dy, D, ID, Q, IW,
   IYYY, HH24, HH12, MI, SS, MS, US, AM, `FM` before one of them, and text in double quotes.
-* **Arrays** are made, read and taken apart within a query: `ARRAY[1, 2]`, `a[i]` (from 1, NULL beyond the ends),
-  `x = ANY(a)`, `x <> ALL(a)`, and `FROM t, UNNEST(string_to_array(t.tags, ',')) [WITH ORDINALITY] AS x(tag)`. They are
-  no type of a column and are not compared. `array_length(a, 1)` is NULL for an empty array.
+* **Arrays** have elements of one simple type, NULL among them: `ARRAY[1, 2]`, `ARRAY[]::INT[]`, `a[i]` (from 1, NULL
+  beyond the ends), `x = ANY(a)`, `x <> ALL(a)`, `a || b`, and `FROM t, UNNEST(t.tags) [WITH ORDINALITY] AS x(tag)`. Two
+  are equal if they have as many elements, each equal to the other's or both NULL; they are not ordered, and have no
+  text. `a || x` and `array_append` add an element also to NULL. `array_length(a, 1)` is NULL for an empty array. Arrays
+  are cast by their elements.
 * **Rows** are compared by columns: `(a, b) = (c, d)`, `(a, b) < (c, d)`, `(a, b) IN ((1, 2), (3, 4))`.
 """
 
