@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
     On Spark a test takes seconds, so a module whose tests look at one side of it only names the variants that can tell
     anything new, as ``SPARK_VARIANTS``: what an expression means is seen when Spark evaluates it, and what a statement
-    of the facade does is seen as users have it. A test may also name its engines itself.
+    of the facade does is seen as users have it. A test may also name its engines itself. On other
+    kinds of sessions (``make test-cluster``) all variants are there.
     """
     named = any("engine" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
     if named or "engine" not in metafunc.fixturenames:
         return
-    variants = getattr(metafunc.module, "SPARK_VARIANTS", tuple(SPARK))
+    is_local = os.environ.get("TIDEMARK_TEST_SPARK", "local") == "local"
+    variants = getattr(metafunc.module, "SPARK_VARIANTS", tuple(SPARK)) if is_local else tuple(SPARK)
     on_spark = [pytest.param(name, marks=pytest.mark.spark) for name in variants]
     metafunc.parametrize("engine", [*HERE, *on_spark], indirect=True)
 

@@ -1,6 +1,6 @@
 """Lowering: subqueries inside expressions become joins of the plan whose rows the expressions read.
 
-- EXISTS and IN as a conjunct of a condition are semi joins, NOT EXISTS and NOT IN anti joins (``matching.py``).
+- EXISTS and IN as a conjunct of a condition are semi joins, NOT EXISTS and NOT IN anti joins (``semijoins.py``).
 - Elsewhere they are a column, the *mark*: true for rows of the semi join, false for those of the anti join.
 - A comparison with ANY row is true if it is true for some row, else NULL if it is unknown for some, else false: two
   marks. A comparison is unknown when either side is NULL; where neither can be, the second mark is not needed.
