@@ -25,13 +25,18 @@ def key_of(relation: Relation, catalog: Catalog) -> Key:
     known = relation_keys(catalog)
     keys = known[relation.name]
     if keys:
-        return min(keys, key=lambda key: (len(key), key))
+        return shortest(keys)
     if isinstance(relation, Table):
         why, hint = "it has no PRIMARY KEY", "declare one, or read the changes by their weights"
     else:
         why = why_no_key(relation.plan, known)
         hint = "select a key of each relation that it joins, or GROUP BY, or DISTINCT; or read them by their weights"
     raise TidemarkError("no_key", f"old and new rows of {relation.name!r} cannot be paired: {why}", hint=hint)
+
+
+def shortest(keys: frozenset[Key]) -> Key:
+    """The shortest, then leftmost key."""
+    return min(keys, key=lambda key: (len(key), key))
 
 
 def relation_keys(catalog: Catalog) -> RelationKeys:

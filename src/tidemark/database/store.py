@@ -16,6 +16,7 @@ from tidemark.calculus.as_of import Block
 from tidemark.database import clock, records
 from tidemark.database.altering import as_altered
 from tidemark.database.constraints import check_alterations, check_constraints
+from tidemark.database.pairing import relation_keys, shortest
 from tidemark.database.progress import Progress, ToldRefreshes
 from tidemark.database.transition import Transition, network_of
 from tidemark.engines.base import Engine
@@ -50,6 +51,7 @@ class Store:
         self.version = loaded.version
         self.catalog, self.created = records.restore(loaded.catalog)
         self.network = network_of(self.catalog)
+        self._view_keys = _view_keys(self.catalog)
         self._transition = Transition(self.catalog, self.network, self.catalog)
         self.progress = Progress()
         self.refreshes = ToldRefreshes(self.progress)
@@ -142,6 +144,7 @@ class Store:
             created=created,
             dropped=() if work.catalog is self.catalog else transition.dropped,
             altered=tuple(transition.altered.values()),
+            keys=self._view_keys if work.catalog is self.catalog else {},
             catalog=tuple(records.changes(self.catalog, work.catalog, self.created, version)),
             trace=json.dumps([asdict(step) for step in wave.steps]),
         )
@@ -168,6 +171,7 @@ class Store:
                 name: self.created[name] if name in transition.going_on else version for name in catalog.relations
             }
             self.catalog, self.network = catalog, transition.network
+            self._view_keys = _view_keys(catalog)
             self.refreshes = ToldRefreshes(self.progress)
         self.version = version
         self.committed.notify_all()
@@ -183,6 +187,12 @@ class Store:
             self.is_closed = True
             self.committed.notify_all()
             self.engine.close()
+
+
+def _view_keys(catalog: Catalog) -> Mapping[str, tuple[int, ...]]:
+    """A key of each materialized view that has one."""
+    known = relation_keys(catalog)
+    return {view.name: shortest(known[view.name]) for view in catalog.materialized_views if known[view.name]}
 
 
 def _filled(commit: Commit) -> list[str]:

@@ -54,8 +54,9 @@ class Commit:
 
     ``altered`` relations have their new columns before anything else is read or changed. ``created`` relations are
     filled, in order, before ``deltas`` are applied: their plans read the other relations as stored before this commit
-    and the changes in ``given``. Deltas are net: no row twice, no weight zero. ``catalog`` holds the catalog's own
-    records (JSON), in order; ``trace`` what was done (JSON).
+    and the changes in ``given``. Deltas are net: no row twice, no weight zero. ``keys`` has, of changed relations, the
+    columns that tell their rows apart before and after, beyond the keys that they were created with. ``catalog`` holds
+    the catalog's own records (JSON), in order; ``trace`` what was done (JSON).
     """
 
     version: int
@@ -65,6 +66,7 @@ class Commit:
     created: tuple[Creation, ...] = ()
     dropped: tuple[str, ...] = ()
     altered: tuple[Alteration, ...] = ()
+    keys: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     catalog: tuple[str, ...] = ()
     trace: str = "[]"
 

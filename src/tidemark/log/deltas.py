@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,6 +11,9 @@ import pyarrow.compute as pc
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.types import WEIGHT, Schema
 from tidemark.log.codes import with_codes, without_codes
+
+FEW: Final = 64
+"""Up to so many entries are looked at one by one: calling Arrow costs more than that."""
 
 
 def no_change(schema: Schema) -> pa.Table:
@@ -36,7 +40,7 @@ def net(table: pa.Table) -> pa.Table:
     >>> net(t).to_pylist()
     [{'a': 2, '_weight': 2}]
     """
-    if table.num_rows <= 1:
+    if table.num_rows <= 1 or (table.num_rows <= FEW and _all_differ(table)):
         return table
     # Positional names, because a result may carry the same name twice and Arrow groups by name.
     names = [f"c{i}" for i in range(table.num_columns - 1)]
@@ -45,6 +49,20 @@ def net(table: pa.Table) -> pa.Table:
     summed = summed.select([*names, f"{WEIGHT}_sum"])
     kept = summed.filter(pc.not_equal(summed.column(len(names)), 0))
     return without_codes(kept, positional).rename_columns(table.schema.names).cast(table.schema)
+
+
+def _all_differ(table: pa.Table) -> bool:
+    """Whether no two of a few entries are of the same row, as far as that can be told at once."""
+    if any(pa.types.is_nested(type_) or pa.types.is_floating(type_) for type_ in table.schema.types):
+        return False
+    columns = [column.to_pylist() for column in table.columns[:-1]]
+    return len(set(zip(*columns, strict=True))) == table.num_rows and 0 not in weights(table)
+
+
+def weights(table: pa.Table) -> list[int]:
+    """The weights of a delta's entries."""
+    listed: list[int] = table.column(table.num_columns - 1).to_pylist()
+    return listed
 
 
 def combine(*tables: pa.Table) -> pa.Table:
@@ -59,16 +77,27 @@ def negated(table: pa.Table) -> pa.Table:
 
 def weighted(rows: pa.Table, weight: int = 1) -> pa.Table:
     """The rows, each with the given weight (not yet net)."""
-    return rows.append_column(WEIGHT, pa.array([weight] * rows.num_rows, pa.int64()))
+    return rows.append_column(WEIGHT, pa.repeat(pa.scalar(weight, pa.int64()), rows.num_rows))
 
 
 def inserted(table: pa.Table) -> pa.Table:
+    """The entries of positive weight, as they are; the same table if all are."""
+    if table.num_rows <= FEW:
+        return _chosen(table, [weight > 0 for weight in weights(table)])
     return table.filter(pc.greater(table.column(table.num_columns - 1), 0))
 
 
 def deleted(table: pa.Table) -> pa.Table:
-    """The entries of negative weight, as they are."""
+    """The entries of negative weight, as they are; the same table if all are."""
+    if table.num_rows <= FEW:
+        return _chosen(table, [weight < 0 for weight in weights(table)])
     return table.filter(pc.less(table.column(table.num_columns - 1), 0))
+
+
+def _chosen(table: pa.Table, choice: list[bool]) -> pa.Table:
+    if all(choice):
+        return table
+    return table.filter(pa.array(choice, pa.bool_())) if any(choice) else table.slice(0, 0)
 
 
 def expand(table: pa.Table) -> pa.Table:
@@ -88,9 +117,13 @@ def expanded_positions(table: pa.Table) -> list[int]:
 
 def size(table: pa.Table) -> int:
     """How many rows the delta adds and removes in all."""
+    if table.num_rows <= FEW:
+        return sum(map(abs, weights(table)))
     return int(pc.sum(pc.abs(table.column(table.num_columns - 1))).as_py() or 0)
 
 
 def growth(table: pa.Table) -> int:
     """By how many rows the relation grows."""
+    if table.num_rows <= FEW:
+        return sum(weights(table))
     return int(pc.sum(table.column(table.num_columns - 1)).as_py() or 0)

@@ -4,9 +4,13 @@
 
 A node's rows are a function of those columns (``columns_read``), and in them Δ' is as good as Δ. An update of a
 comment, say, is nothing to a view that does not show it: if nothing remains, the node is not affected at all.
+
+A delta of which nearly everything matters is left as it is, so that all who read it ask the same of what is stored.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,9 +18,12 @@ import pyarrow.compute as pc
 from tidemark.algebra.reading import Columns
 from tidemark.log.codes import with_codes
 
+WORTHWHILE: Final = 0.25
+"""The share of a delta's entries that must cancel for leaving them out to be worth while."""
+
 
 def relevant(delta: pa.Table, columns: Columns) -> pa.Table:
-    """The entries that matter to who reads these columns; the same table if all do.
+    """The entries that matter to who reads these columns; the same table if nearly all do.
 
     >>> delta = pa.table({"k": [1, 1, 2], "note": ["a", "b", "c"], "_weight": pa.array([-1, 1, 1], pa.int64())})
     >>> relevant(delta, frozenset({0})).to_pylist()
@@ -35,11 +42,13 @@ def relevant(delta: pa.Table, columns: Columns) -> pa.Table:
         return delta if pc.sum(weights).as_py() else delta.slice(0, 0)
     names = [f"c{index}" for index in sorted(columns)]
     parts = [delta.column(index) for index in sorted(columns)]
-    numbered = pa.table([*parts, weights, pa.array(range(delta.num_rows), pa.int64())], [*names, "weight", "row"])
-    grouped = with_codes(numbered.combine_chunks()).group_by(names, use_threads=False)
-    summed = grouped.aggregate([("weight", "sum"), ("row", "list")])
-    kept = summed.filter(pc.not_equal(summed["weight_sum"], 0))
-    if kept.num_rows == summed.num_rows:
+    rows = pa.arange(0, delta.num_rows, 1)
+    numbered = with_codes(pa.table([*parts, weights, rows], [*names, "weight", "row"]).combine_chunks())
+    summed = numbered.group_by(names, use_threads=False).aggregate([("weight", "sum"), ("row", "count")])
+    cancelled = pc.sum(summed.filter(pc.equal(summed["weight_sum"], 0))["row_count"]).as_py() or 0
+    if cancelled < delta.num_rows * WORTHWHILE:
         return delta
-    rows = pc.list_flatten(kept["row_list"].combine_chunks())
-    return delta.take(rows.take(pc.sort_indices(rows)))
+    listed = numbered.group_by(names, use_threads=False).aggregate([("weight", "sum"), ("row", "list")])
+    kept = listed.filter(pc.not_equal(listed["weight_sum"], 0))
+    places = pc.list_flatten(kept["row_list"].combine_chunks())
+    return delta.take(places.take(pc.sort_indices(places)))

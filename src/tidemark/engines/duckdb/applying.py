@@ -1,4 +1,4 @@
-"""Applying a delta to a stored relation: rows leave, then rows come.
+"""Applying a delta to a stored relation: rows leave, then rows come; one row for another is an update of its place.
 
 Leaving rows are matched as a whole and counted: fewer than expected is the error ``damaged``. Where a look-up of this
 transaction has met them already, they are compared with what it found, and are removed by their places.
@@ -42,24 +42,48 @@ class Applying:
         relation: StoredRelation,
         delta: pa.Table,
         registered: Callable[[pa.Table], str],
+        key: tuple[int, ...] = (),
     ) -> None:
         self._connection, self._relation = connection, relation
-        self._delta = delta
+        self._delta, self._key = delta, key or relation.key
         self._name: Callable[[], str] = lambda: registered(delta)
 
     def run(self, known: Iterable[StoredRows]) -> None:
         """Remove and add. ``known`` are rows of the relation, as they are stored now, with their places."""
         leaving, coming = delta_tables.deleted(self._delta), delta_tables.inserted(self._delta)
+        is_one_for_one = (
+            self._delta.column(WEIGHT).to_pylist() in ([-1, 1], [1, -1]) if len(self._delta) == 2 else False
+        )
         if leaving.num_rows:
-            wanted, found = delta_tables.size(leaving), self._remove(leaving, list(known))
+            wanted = delta_tables.size(leaving)
+            if is_one_for_one:
+                found = self._replace(leaving, coming, list(known))
+            else:
+                found = self._remove(leaving, list(known))
             if found != wanted:
                 raise TidemarkError(
                     "damaged",
                     f"{self._relation.name} should lose {wanted} rows, but {found} were found",
                     hint="run AUDIT on its views; the stored content was changed by somebody else",
                 )
-        if coming.num_rows:
+        if coming.num_rows and not is_one_for_one:
             self._add(coming)
+
+    # A row for another
+
+    def _replace(self, leaving: pa.Table, coming: pa.Table, known: Sequence[StoredRows]) -> int:
+        """Change one copy of a row into another row; how many were found."""
+        [old], [new] = to_bag(leaving), to_bag(coming)
+        changed = zip(self._names(), self._cells(new), old, new, strict=True)
+        set_ = ", ".join(f"{name} = {cell}" for name, cell, before, after in changed if before != after)
+        places = self._places(leaving, known)
+        if places is not None:
+            where = f"{PLACE} = {places[0].as_py()}"
+        elif self._key:
+            where = self._equals(old)
+        else:
+            where = f"{PLACE} IN (SELECT {PLACE} FROM {self._relation.table} WHERE {self._equals(old)} LIMIT 1)"
+        return self._run(f"UPDATE {self._relation.table} SET {set_} WHERE {where}")
 
     # Rows leave
 
@@ -70,7 +94,7 @@ class Applying:
             return self._remove_at(places)
         if leaving.num_rows == 1:
             return self._remove_copies(leaving)
-        return self._remove_by_key(leaving) if self._relation.key else self._remove_matching(leaving)
+        return self._remove_by_key(leaving) if self._key else self._remove_matching(leaving)
 
     def _places(self, leaving: pa.Table, known: Sequence[StoredRows]) -> pa.Array | None:
         """The places of the rows that leave, if all of them are known."""
@@ -78,7 +102,7 @@ class Applying:
             return _places_of_few(leaving, [rows.places for rows in known if isinstance(rows.places, dict)])
         tables = [rows for rows in known if isinstance(rows.places, pa.ChunkedArray)]
         # Without a key a row may stand several times, and only some of its copies leave.
-        return _places_of_many(leaving, tables) if tables and self._relation.key else None
+        return _places_of_many(leaving, tables) if tables and self._key else None
 
     def _remove_at(self, places: pa.Array) -> int:
         table = self._relation.table
@@ -90,9 +114,10 @@ class Applying:
     def _remove_copies(self, leaving: pa.Table) -> int:
         """Remove copies of one row."""
         [(row, weight)] = to_bag(leaving).items()
-        equal = " AND ".join(f"{n} {_is(cell)}" for n, cell in zip(self._names(), self._cells(row), strict=True))
         table = self._relation.table
-        chosen = f"SELECT {PLACE} FROM {table} WHERE {equal} LIMIT {-weight}"
+        if self._key:
+            return self._run(f"DELETE FROM {table} WHERE {self._equals(row)}")
+        chosen = f"SELECT {PLACE} FROM {table} WHERE {self._equals(row)} LIMIT {-weight}"
         return self._run(f"DELETE FROM {table} WHERE {PLACE} IN ({chosen})")
 
     def _remove_by_key(self, leaving: pa.Table) -> int:
@@ -114,7 +139,7 @@ class Applying:
     def _equal(self, columns: Sequence[pa.ChunkedArray]) -> str:
         """Whole rows of r and d are equal. The column that may drive the join comes first: one of the key, else the one
         with the most values."""
-        names, key = self._names(), self._relation.key
+        names, key = self._names(), self._key
         others = [p for p in range(len(names)) if p not in key]
         order = [*key, *sorted(others, key=lambda p: -distinct_values(columns[p]))]
         return all_match([(f"r.{names[p]}", f"d.c{p}") for p in order], [columns[p] for p in order])
@@ -141,6 +166,10 @@ class Applying:
 
     def _names(self) -> list[str]:
         return [quote(field.name) for field in self._relation.schema.fields]
+
+    def _equals(self, row: tuple[Value, ...]) -> str:
+        """The columns have the values of a row."""
+        return " AND ".join(f"{n} {_is(cell)}" for n, cell in zip(self._names(), self._cells(row), strict=True))
 
     def _cells(self, row: tuple[Value, ...]) -> list[str]:
         return [literal_text(Literal(v, t)) for v, t in zip(row, self._relation.schema.types, strict=True)]

@@ -152,7 +152,7 @@ class DuckDBEngine:
                 raise translated(error) from error
             raise
         finally:
-            self._lookups.forget()
+            self._lookups.forget((*commit.deltas, *commit.dropped, *(change.relation for change in commit.altered)))
 
     def _apply(self, commit: Commit) -> None:
         for name in commit.dropped:
@@ -167,7 +167,8 @@ class DuckDBEngine:
             self._create(creation, commit.given)
         for name, delta in commit.deltas.items():
             if delta.num_rows:
-                applying = Applying(self._connection, self._relations[name], delta, self._given.name_of)
+                key = commit.keys.get(name, ())
+                applying = Applying(self._connection, self._relations[name], delta, self._given.name_of, key)
                 applying.run(self._lookups.of(name))
                 self._rows[name] += delta_tables.growth(delta)
         changelog.append(self._connection, self._relations, commit.deltas, commit.version)

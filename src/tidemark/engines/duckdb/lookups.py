@@ -1,5 +1,8 @@
 """Look-ups: the rows of a stored relation that have given values in some columns, and where they lie.
 
+What one key finds is remembered while its relation does not change, so that transactions that come back to the same
+few rows (of a small table of nations, say) need not ask for them again.
+
 One key is compared with ``=``, which prunes best. More are joined: DuckDB compares a list of literals with every row
 that it cannot prune (three times slower from ten keys on), while a join filters what is scanned by the keys' own
 values.
@@ -7,7 +10,7 @@ values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import duckdb
@@ -32,9 +35,13 @@ MOST_FETCHED: Final = 500
 """What few keys find comes as Python values, up to so many rows: that is cheaper than Arrow for a few."""
 MOST_KEPT: Final = 64
 MOST_ROWS_KEPT: Final = 200_000
+MOST_OF_ONE_KEY: Final = 8
+MOST_KEYS_REMEMBERED: Final = 1_000
+"""Of so many keys what they find is remembered, if that is but a few rows."""
 PLACE: Final = "rowid"
 
 _Start = tuple[int, tuple[int, ...]]
+_Values = tuple[tuple[int, ...], tuple[int, ...] | None, tuple[Value, ...]]
 _Asked = tuple[str, tuple[int, ...], frozenset[_Start], tuple[int, ...] | None]
 
 
@@ -64,6 +71,7 @@ class Lookups:
         self._table_of = table_of
         self._kept: dict[_Asked, tuple[tuple[object, ...], StoredRows | None]] = {}
         self._rows_kept = 0
+        self._by_value: dict[str, dict[_Values, Bag]] = {}
 
     def __call__(self, question: Question) -> Rows | None:
         # Deltas are known by their table, what was found by itself. Both are kept, so that none takes their identity.
@@ -73,7 +81,7 @@ class Lookups:
         if asked not in self._kept:
             found = self._find(question)
             if len(self._kept) >= MOST_KEPT or self._rows_kept > MOST_ROWS_KEPT:
-                self.forget()
+                self._release()
             self._kept[asked] = (tuple(source for source, _ in known), found)
             self._rows_kept += _size(question) + (found.count if found is not None else 0)
         return self._kept[asked][1]
@@ -84,8 +92,13 @@ class Lookups:
             if name == relation and found is not None and found.places is not None:
                 yield found
 
-    def forget(self) -> None:
-        """The stored relations have changed."""
+    def forget(self, changed: Iterable[str]) -> None:
+        """These relations have changed, and with any commit the places of rows in others may have too."""
+        self._release()
+        for relation in changed:
+            self._by_value.pop(relation, None)
+
+    def _release(self) -> None:
         self._kept.clear()
         self._rows_kept = 0
 
@@ -97,10 +110,25 @@ class Lookups:
         if not len(values[0]):
             return StoredRows(question.relation.schema, bag={}, places={})
         try:
+            if len(values[0]) == 1:
+                return self._one(question, values)
             text = self._text(question, values)
             return self._few(question, text) if size <= FEW else self._many(question, text)
         except duckdb.Error as error:
             raise translated(error) from error
+
+    def _one(self, question: Question, values: list[pa.ChunkedArray]) -> StoredRows | None:
+        """What one key finds, perhaps from an earlier transaction; without places then."""
+        remembered = self._by_value.setdefault(question.relation.relation, {})
+        key = (question.columns, question.needed, tuple(canonical(column[0].as_py()) for column in values))
+        if key in remembered:
+            return StoredRows(question.relation.schema, bag=remembered[key])
+        found = self._few(question, self._text(question, values))
+        if found is not None and found.count <= MOST_OF_ONE_KEY:
+            if len(remembered) >= MOST_KEYS_REMEMBERED:
+                del remembered[next(iter(remembered))]
+            remembered[key] = found.bag
+        return found
 
     def _few(self, question: Question, text: str) -> StoredRows | None:
         schema, shown = question.relation.schema, _shown(question)
