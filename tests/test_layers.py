@@ -25,7 +25,7 @@ LAYERS = (
     ("database",),
     ("network",),
     ("passes",),  # rewrites of plans and differentials, between those who derive them and those who run them
-    ("calculus", "sql"),
+    ("calculus", "sql", "analysis"),
     ("engines",),
     ("log",),
     ("algebra",),
