@@ -25,7 +25,7 @@ LAYERS = (
     ("database",),
     ("network",),
     ("passes",),  # rewrites of plans and differentials, between those who derive them and those who run them
-    ("calculus", "sql"),
+    ("analysis", "calculus", "sql"),
     ("engines",),
     ("log",),
     ("algebra",),
@@ -43,6 +43,7 @@ ROOMS = {
     "typer": ("tidemark.cli",),
     "rich": ("tidemark.cli",),
     "prompt_toolkit": ("tidemark.cli",),
+    "z3": ("tidemark.analysis",),
     # Arrow goes from part to part.
     "pandas": (),
     "numpy": (),

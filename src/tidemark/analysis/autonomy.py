@@ -1,0 +1,69 @@
+"""Autonomously computable changes: which rules bring a stored relation up to date from itself and one change alone.
+
+BLAKELEY's chapter 4 asks this of an update before it runs; a transaction knows more, namely the rows that left and
+came, whole (``Rule``). The rules, each in the module of its name with its law:
+
+    by change    nothing else is joined, so the change alone suffices
+    by key       the key of the changed relation can be seen: rows that leave, and updates of what is not joined by
+    by links     what it is joined by can be seen: also rows that come, if others with the same links are there
+
+All of them are exact for bags: weights follow, those of DISTINCT and of groups included. They hold when no other
+relation that the stored one reads changes in the same block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidemark.algebra.keys import RelationKeys
+from tidemark.algebra.plans import Plan, relations_of
+from tidemark.analysis.autonomy_by_change import by_change
+from tidemark.analysis.autonomy_by_key import by_key, by_keys_of_all
+from tidemark.analysis.autonomy_by_links import by_links
+from tidemark.analysis.autonomy_kept import Kept, Seen
+from tidemark.analysis.autonomy_rule import Refusal as Refusal
+from tidemark.analysis.autonomy_rule import Rule as Rule
+from tidemark.analysis.autonomy_terms import NotLinear
+
+
+@dataclass(frozen=True)
+class Autonomy:
+    """The rules that hold for a stored relation and one relation below it, the cheapest first, and why others do
+    not."""
+
+    rules: tuple[Rule, ...]
+    refusals: tuple[Refusal, ...] = ()
+
+    @property
+    def always(self) -> Rule | None:
+        """The rule that holds for every change, if there is one."""
+        return next((rule for rule in self.rules if rule.undecided is None), None)
+
+
+def autonomy(name: str, plan: Plan, relation: str, keys: RelationKeys) -> Autonomy:
+    """The rules for the stored relation ``name``, which holds the rows of ``plan``, when ``relation`` changes.
+
+    >>> from tidemark.algebra.plans import Project, Scan
+    >>> from tidemark.algebra.types import INT, Field, Schema
+    >>> r = Scan("r", Schema((Field("a", INT), Field("b", INT))))
+    >>> autonomy("v", Project(r, ("a",), (r.column(0),)), "r", {}).always.reason
+    "every row of it that comes from 'r' comes from one row of it alone"
+    """
+    assert relation in relations_of(plan), f"{relation!r} is not read"
+    kept = Kept.of(name, plan)
+    try:
+        first = by_change(kept, relation)
+    except NotLinear as refused:
+        return Autonomy((), (Refusal(str(refused)),))
+    if isinstance(first, Rule):
+        return Autonomy((first,))
+    try:
+        seen = Seen.of(kept, relation)
+    except NotLinear as refused:
+        return _sorted((Refusal(str(refused)), by_keys_of_all(kept, relation, keys)))
+    return _sorted((first, by_key(seen, keys), by_links(seen, keys)))
+
+
+def _sorted(tried: tuple[Rule | Refusal, ...]) -> Autonomy:
+    rules = tuple(result for result in tried if isinstance(result, Rule))
+    return Autonomy(rules, tuple(result for result in tried if isinstance(result, Refusal)))

@@ -1,0 +1,132 @@
+"""Deletions and updates of a relation whose key can be seen.
+
+Let U occur once in each term, let k be a key of U, and let the stored relation V show k. Then the rows of V with one
+value of k come from the one row u of U that has it: they are {u} × T(u), with the weights of the partners T(u). So
+
+    u leaves                    V loses all rows with its key
+    u becomes n, same key       V's rows with that key get n's values in their own columns, and go if n fails a local
+                                condition; if u and n agree in their links, T(n) = T(u), and their weights stay
+
+    ΔV = π[own columns from ΔU, others from V] (σ[local] ΔU ⋈[k] V_old)
+
+Both signs at once: the entries of u take V's rows away, those of n bring them back as they are now. Undecided are the
+rows that come without another one going that passed the local conditions with the same key and links: for those,
+nothing in V tells the partners. The links count because what hangs on them was chosen for u.
+
+A grouping that shows k keeps the same rows with aggregates of the partners behind them. Its groups with a value of k
+are those of u, in which own columns are constant; so groups never meet, whatever the aggregates are, as long as what
+they read of U counts among the links. Keys compare as groups do, NULL with NULL.
+
+With U in a term more than once, rows of V go as soon as one of the rows behind them leaves, if the keys of all of them
+can be seen; for rows that come, the rule is of no use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tidemark.algebra.expressions import Call, Expression, conjunction, substitute
+from tidemark.algebra.keys import RelationKeys
+from tidemark.algebra.plans import Distinct, Join, Negate, Plan, Project, Scan, State, Touched, union
+from tidemark.algebra.types import BOOLEAN
+from tidemark.analysis.autonomy_kept import Kept, Seen
+from tidemark.analysis.autonomy_rule import Refusal, Rule
+from tidemark.analysis.autonomy_terms import is_identifying
+
+
+def by_key(seen: Seen, keys: RelationKeys) -> Rule | Refusal:
+    """The rule for a relation that is there once in each term."""
+    name, schema = seen.relation.relation, seen.relation.schema
+    found = key_shown(seen, keys)
+    if isinstance(found, Refusal):
+        return found
+    if seen.kept.is_grouped and not seen.kept.shown:
+        return Refusal("a total over all rows is there also when there are none")
+    links = seen.condition_links | seen.output_links(range(len(seen.kept.shown))) | seen.argument_links
+    if not all(is_identifying(schema[link].type) for link in links):
+        return Refusal(f"the rows that are joined depend on a DOUBLE or an array of {name!r}")
+    columns = tuple(dict.fromkeys((*found, *sorted(links))))
+    fixed = [schema[column].name for column in columns]
+    shown = ", ".join(schema[column].name for column in found)
+    reason = f"the key of {name!r} ({shown}) can be seen, so that the rows of a deleted or updated row are known"
+    reason += f", as long as {', '.join(fixed)} stay" if fixed else ""
+    return Rule(_rewritten(seen, found), reason, _without_partner(seen, columns))
+
+
+def key_shown(seen: Seen, keys: RelationKeys) -> dict[int, int] | Refusal:
+    """A key of the relation, each of its columns with the stored column that shows it."""
+    name, schema = seen.relation.relation, seen.relation.schema
+    known = sorted(keys.get(name, ()), key=lambda key: (len(key), key))
+    if not known:
+        return Refusal(f"{name!r} has no key")
+    missing: list[tuple[int, ...]] = []
+    for key in known:
+        places = {column: seen.shown_at(column) for column in key}
+        found = {column: place for column, place in places.items() if place is not None}
+        if len(found) == len(key):
+            return found
+        missing.append(tuple(column for column in key if column not in found))
+    least = min(missing, key=len)
+    names = tuple(schema[column].name for column in least)
+    return Refusal(f"the key of {name!r} cannot be seen: {', '.join(names)}", tuple(f"{name}.{n}" for n in names))
+
+
+def _rewritten(seen: Seen, key: dict[int, int]) -> Plan:
+    """π[own columns from ΔU, others from V] (σ[local] ΔU ⋈[k] V_old)."""
+    change, stored, width = seen.change, seen.kept.old, seen.width
+    both = Join(change, stored, same(change, stored, key))
+    shown = len(seen.kept.shown)
+    cells = tuple(
+        substitute(seen.own[place], both.columns())
+        if place < shown and place in seen.own
+        else both.column(width + place)
+        for place in range(len(stored.schema))
+    )
+    return Project(both, stored.schema.names, cells)
+
+
+def same(left: Plan, right: Plan, pairs: Mapping[int, int]) -> Expression:
+    """The condition of a join that columns of both sides are the same, NULL with NULL."""
+    width = len(left.schema)
+    parts: list[Expression] = []
+    for mine, others in pairs.items():
+        a, b = left.column(mine), replace(right.column(others), index=width + others)
+        # Equality is what engines join by; NULL meets NULL only where both can be NULL.
+        function = "is_not_distinct" if a.nullable and b.nullable else "eq"
+        parts.append(Call(function, (a, b), BOOLEAN, nullable=function == "eq" and (a.nullable or b.nullable)))
+    return conjunction(tuple(parts))
+
+
+def _without_partner(seen: Seen, columns: tuple[int, ...]) -> Plan:
+    """The entries of rows that come where none goes that agrees in the given columns.
+
+    A row that goes and one that comes cancel in these columns; what has a positive weight then came alone.
+    """
+    change = seen.change
+    names = tuple(change.schema[column].name for column in columns)
+    alone = Distinct(Project(change, names, tuple(change.column(column) for column in columns)))
+    return Touched(change, alone, columns)
+
+
+def by_keys_of_all(kept: Kept, relation: str, keys: RelationKeys) -> Rule | Refusal:
+    """The rule for deletions from a relation that stands several times in the only term."""
+    terms = kept.terms(relation)
+    if len(terms) != 1 or not terms[0].places:
+        return Refusal(f"{relation!r} is joined with itself in one part of a union")
+    change = Scan(relation, terms[0].leaves[terms[0].places[0]].schema, State.DELTA)
+    left: Plan = kept.old
+    parts: list[Plan] = []
+    for place in terms[0].places:
+        found = key_shown(Seen(kept, change, (terms[0].from_first(place),)), keys)
+        if isinstance(found, Refusal):
+            return found
+        if not found:
+            return Refusal(f"{relation!r} has one row at most")
+        names = tuple(change.schema[column].name for column in found) + change.schema.names
+        touched = Project(change, names, tuple(change.column(column) for column in found) + change.columns())
+        gone = Touched(left, touched, tuple(found.values()))
+        parts.append(Negate(gone))
+        left = union((left, Negate(gone)), kept.schema)
+    reason = f"the keys of all rows of {relation!r} behind a row can be seen, so that it goes with any of them"
+    return Rule(union(tuple(parts), kept.schema), reason, Distinct(change), splits=False)

@@ -1,0 +1,38 @@
+"""What a rule of autonomy gives: the change of a stored relation, without a look at any relation below it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidemark.algebra.plans import Plan
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a stored relation follows one change of one relation below it, from what is stored and the change alone.
+
+    ``delta`` reads two things: the stored relation in its old state, and the change of the relation below. It is the
+    change of what is stored; with ``of_input`` it is that of the rows that a grouping groups, as its keys and then the
+    arguments of its aggregates (each expression once, in order), and counts and sums are merged from it as always.
+
+    It is right if ``undecided``, the entries of the change whose effect depends on more than that, is empty; None says
+    that it always is. If ``splits``, the rule is also right for the change without those entries, whose effect can be
+    derived apart: the effects of two parts of a change add up.
+
+    ``reason`` says why the rule holds, in words.
+    """
+
+    delta: Plan
+    reason: str
+    undecided: Plan | None = None
+    of_input: bool = False
+    splits: bool = True
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a rule does not hold, and the columns that the definition would have to show for it to hold, if that
+    helps."""
+
+    reason: str
+    missing: tuple[str, ...] = ()

@@ -1,0 +1,147 @@
+"""Leaving columns out of a condition: what remains is true wherever values for them could make the whole true.
+
+    ∃ others: (p ∧ q) = p ∧ ∃ others: q          if p reads kept columns only
+
+Parts of a conjunction that read kept columns only stay as they were written, as long as none that can fail stands
+before them. The rest is taken apart into alternatives, and the others' variables are left out of each (exact for
+differences). What is out of that class is left to the solver's quantifier elimination, and where that does not help,
+to nothing: leaving out a part of a conjunction lets more rows pass, never fewer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import takewhile
+from typing import Final
+
+from tidemark.algebra.expressions import Expression, columns_of, conjunction
+from tidemark.algebra.failing import can_fail
+from tidemark.analysis.differences import ZERO, Closure, bound_of, closure, edge_of, is_difference
+from tidemark.analysis.formulas import (
+    All,
+    Atom,
+    Bound,
+    Conjunction,
+    Flag,
+    Formula,
+    TooMany,
+    Variable,
+    alternatives,
+    atoms,
+    both,
+    variables,
+)
+from tidemark.analysis.rendering import rendered
+from tidemark.analysis.solving import without_by_solver
+from tidemark.analysis.truth import Translation
+
+MOST_ALTERNATIVES: Final = 64
+MOST_SHOWN: Final = 16
+"""A filter with more alternatives than this is not worth its evaluation."""
+
+
+def projection(parts: tuple[Expression, ...], kept: frozenset[int], translation: Translation) -> Expression | None:
+    """The conjunction of the parts with all but the kept columns left out; None if it says nothing."""
+    before = len(tuple(takewhile(lambda part: not can_fail(part), parts)))
+    own = tuple(part for part in parts[:before] if columns_of(part) <= kept)
+    rest = tuple(part for part in parts if part not in own)
+    if not rest:
+        return _said(own)
+    asked = both(translation.true_or_failing(rest), translation.universe())
+    found = rendered(left_out(asked, kept, translation), translation)
+    return _said((*own, *(() if found is None else (found,))))
+
+
+def _said(parts: tuple[Expression, ...]) -> Expression | None:
+    return conjunction(parts) if parts else None
+
+
+def left_out(formula: Formula, kept: frozenset[int], translation: Translation) -> list[Conjunction]:
+    """Alternatives over kept columns, one of which holds wherever the formula can be made true."""
+    if any(isinstance(atom, Bound) and not is_difference(atom) for atom in atoms(formula)):
+        shorter = without_by_solver(formula, *_others(formula, kept))
+        formula = formula if shorter is None else shorter
+    found: dict[Conjunction, None] = {}
+    for choice in _few_alternatives(formula):
+        for whole in _by_nulls(choice, kept, translation):
+            shown = _projected(whole, kept, translation)
+            if shown is not None:
+                found[shown] = None
+    weakest = [c for c in found if not any(set(o) < set(c) for o in found)]
+    return [()] if len(weakest) > MOST_SHOWN else weakest
+
+
+def _others(formula: Formula, kept: frozenset[int]) -> tuple[frozenset[Variable], frozenset[str]]:
+    numbers = frozenset(variable for variable in variables((formula,)) if variable.column not in kept)
+    flags = (atom for atom in atoms(formula) if isinstance(atom, Flag))
+    return numbers, frozenset(flag.name for flag in flags if flag.column not in kept)
+
+
+def _few_alternatives(formula: Formula) -> list[Conjunction]:
+    """The disjunctive normal form, without those parts of a conjunction that would make it too long."""
+    try:
+        return alternatives(formula, MOST_ALTERNATIVES)
+    except TooMany:
+        if not isinstance(formula, All):
+            return [()]
+    few: list[Formula] = [part for part in formula.parts if isinstance(part, Flag | Bound)]
+    for part in formula.parts:
+        try:
+            alternatives(both(*few, part), MOST_ALTERNATIVES)
+        except TooMany:
+            continue
+        few.append(part)
+    return alternatives(both(*few), MOST_ALTERNATIVES)
+
+
+def _by_nulls(choice: Conjunction, kept: frozenset[int], translation: Translation) -> Iterable[Conjunction]:
+    """The alternatives in each of which it is settled whether the kept columns that are compared are NULL."""
+    flags = {atom for atom in choice if isinstance(atom, Flag)}
+    for column in sorted(kept):
+        null = translation.column_null(column)
+        if not isinstance(null, Flag) or null in flags or null._replace(holds=False) in flags:
+            continue
+        if any(column in _columns(atom) for atom in choice):
+            yield from _by_nulls((*choice, null), kept, translation)
+            yield from _by_nulls((*choice, null._replace(holds=False)), kept, translation)
+            return
+    yield choice
+
+
+def _projected(choice: Conjunction, kept: frozenset[int], translation: Translation) -> Conjunction | None:
+    """The alternative without the others' variables and without what is true of every row; None if impossible."""
+    flags = [atom for atom in choice if isinstance(atom, Flag)]
+    nulls = {flag.column for flag in flags if flag.holds and flag == translation.column_null(flag.column)}
+    there = kept - nulls  # the value of a column that is NULL means nothing
+    whole = closure(atom for atom in choice if isinstance(atom, Bound) and is_difference(atom))
+    if whole is None:
+        return None
+    gone = {node for pair in whole.edges for node in pair if node != ZERO and node.column not in there}
+    shown = _needed(whole.without(gone), translation)
+    told = tuple(f for f in flags if f.column in there or (f.column in kept and f.name.startswith("n")))
+    return (*sorted(told), *sorted(shown))
+
+
+def _needed(whole: Closure, translation: Translation) -> list[Bound]:
+    """Bounds from which all others follow, given the limits of the columns."""
+    limits = [atom for atom in atoms(translation.universe()) if isinstance(atom, Bound) and len(atom.terms) == 1]
+    needed = [bound_of(*pair, weight) for pair, weight in whole.edges.items()]
+    # Bounds between two columns are left out first: those with a constant say more to a reader, and to an index.
+    for bound in sorted(needed, key=lambda b: (-len(b.terms), b)):
+        others = [other for other in needed if other != bound]
+        implied = closure([*limits, *others])
+        if implied is not None and _follows(bound, implied):
+            needed = others
+    return needed
+
+
+def _follows(bound: Bound, whole: Closure) -> bool:
+    origin, destination, weight = edge_of(bound)
+    known = whole.edges.get((origin, destination))
+    return known is not None and known <= weight
+
+
+def _columns(atom: Atom) -> frozenset[int]:
+    if isinstance(atom, Flag):
+        return frozenset({atom.column})
+    return frozenset(variable.column for variable, _ in atom.terms)

@@ -1,0 +1,223 @@
+"""What conditions are about: the columns as numbers and flags, and names for what is not understood.
+
+What is not understood becomes something unknown: a flag or a number of which nothing is said but its type and, for a
+function that gives NULL for NULL alone, when it is NULL. Then there are more models than there are rows: that there is
+no model proves that there is no such row, but a model proves nothing (``exact`` is False). The same expression is
+always the same unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tidemark.algebra.expressions import Call, Cast, Expression, Literal, walk
+from tidemark.algebra.failing import fails_itself
+from tidemark.algebra.functions import FUNCTIONS
+from tidemark.algebra.types import Kind, Type
+from tidemark.analysis.domains import Range, has_numbers, is_dense, range_of, unit_of
+from tidemark.analysis.facts import Facts
+from tidemark.analysis.formulas import (
+    All,
+    Bound,
+    Flag,
+    Formula,
+    Linear,
+    Some,
+    Variable,
+    at_most_zero,
+    both,
+    either,
+    negation,
+    zero,
+)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """When a condition is true, when false, when it fails. At most one of them holds; if none does, it is NULL."""
+
+    true: Formula
+    false: Formula
+    error: Formula = False
+
+    @property
+    def null(self) -> Formula:
+        return both(negation(self.true), negation(self.false), negation(self.error))
+
+
+@dataclass(frozen=True)
+class Amount:
+    """The value of an expression: a sum (none for a type that is no number here), when it is NULL, when it fails."""
+
+    sum: Linear | None
+    null: Formula
+    error: Formula = False
+
+    @property
+    def there(self) -> Formula:
+        return both(negation(self.null), negation(self.error))
+
+
+class Unknowns:
+    """The variables of one question. ``definitions`` say what the named numbers are; ``limits`` how far they go."""
+
+    def __init__(self, facts: Facts, expressions: Iterable[Expression]) -> None:
+        self.facts = facts
+        self.exact = True
+        self.definitions: list[Formula] = []
+        self.limits: dict[Variable, Range] = {}
+        texts = {e.value for whole in expressions for e in walk(whole) if isinstance(e, Literal)}
+        self.texts = tuple(sorted({"", *(text for text in texts if isinstance(text, str))}))
+        self.ranks = {text: place for place, text in enumerate(self.texts)}
+        # Between "a" and "a\x00" there is no room for another text; elsewhere there is.
+        self._room = not any(character < " " for text in self.texts for character in text)
+        self._names = 0
+
+    def truth(self, condition: Expression) -> Truth:
+        raise NotImplementedError  # in truth.py
+
+    def amount(self, expression: Expression) -> Amount:
+        raise NotImplementedError  # in amounts.py
+
+    def nullness(self, expression: Expression) -> tuple[Formula, Formula]:
+        """When the expression is NULL, and when it fails."""
+        if expression.type.kind is Kind.BOOLEAN:
+            truth = self.truth(expression)
+            return truth.null, truth.error
+        amount = self.amount(expression)
+        return amount.null, amount.error
+
+    # Columns
+
+    def column_null(self, index: int) -> Formula:
+        return Flag(f"n{index}", index) if self.facts.columns[index].nullable else False
+
+    def column_value(self, index: int) -> Linear | None:
+        type = self.facts.columns[index].type
+        return self._number(Variable(f"c{index}", index, is_dense(type)), type) if has_numbers(type) else None
+
+    # Names
+
+    def name(self) -> str:
+        self._names += 1
+        return f"x{self._names}"
+
+    def number(self, type: Type) -> Linear:
+        """A number of a type, of which nothing is said yet."""
+        return self._number(Variable(self.name(), dense=is_dense(type)), type)
+
+    def _number(self, variable: Variable, type: Type) -> Linear:
+        self.exact = self.exact and (self._room or not variable.dense)
+        least, most = range_of(type)
+        unit = unit_of(type)
+        self.limits.setdefault(
+            variable, (None if least is None else least / unit, None if most is None else most / unit)
+        )
+        return Linear.of(variable, unit)
+
+    def unknown_truth(self, condition: Expression) -> Truth:
+        null, error = self._unknown_nullness(condition)
+        holds = Flag(self.name())
+        there = both(negation(null), negation(error))
+        return Truth(both(holds, there), both(negation(holds), there), error)
+
+    def unknown_amount(self, expression: Expression) -> Amount:
+        null, error = self._unknown_nullness(expression)
+        return Amount(self.number(expression.type) if has_numbers(expression.type) else None, null, error)
+
+    def _unknown_nullness(self, expression: Expression) -> tuple[Formula, Formula]:
+        self.exact = False
+        given = [self.nullness(child) for child in expression.children()]
+        error = either(*(fails for _, fails in given))
+        null: Formula = Flag(self.name()) if expression.nullable else False
+        missing: Formula = False
+        if isinstance(expression, Cast):
+            null = missing = given[0][0]
+        elif isinstance(expression, Call) and FUNCTIONS[expression.function].strict:
+            missing = either(*(null for null, _ in given))
+            null = missing if FUNCTIONS[expression.function].nullable is any else either(missing, null)
+        if fails_itself(expression):
+            error = either(error, both(negation(missing), self._fails(expression)))
+        return both(null, negation(error)), error
+
+    def _fails(self, expression: Expression) -> Formula:
+        """When the operation itself can fail: by a divisor of zero (or of -1, out of range), or who knows when."""
+        failed = Flag(self.name())
+        if isinstance(expression, Call) and expression.function in ("divide", "modulo") and expression.type.is_integer:
+            divisor = self.amount(expression.arguments[1]).sum
+            if divisor is not None:
+                return either(zero(divisor), both(zero(divisor.plus(Linear.constantly(1))), failed))
+        return failed
+
+    # What is known of the rows
+
+    def assume(self, checks: Iterable[Expression]) -> None:
+        """CHECK conditions are neither false nor do they fail. Ask them first: they narrow the limits.
+
+        A bound on one column holds also where the column is NULL, because its value means nothing there.
+        """
+        for condition in checks:
+            truth = self.truth(condition)
+            whole = both(negation(truth.false), negation(truth.error))
+            for part in whole.parts if isinstance(whole, All) else (whole,):
+                bound = _bound_unless_null(part)
+                if bound is None or not self._narrow(bound):
+                    self.definitions.append(part)
+
+    def _narrow(self, bound: Bound) -> bool:
+        ((variable, factor),) = bound.terms
+        if variable.dense or abs(factor) != 1:
+            return False
+        low, high = self.limits[variable]
+        limit = Fraction(-bound.constant * factor)
+        if factor > 0:
+            self.limits[variable] = low, limit if high is None else min(high, limit)
+        else:
+            self.limits[variable] = limit if low is None else max(low, limit), high
+        return True
+
+    def universe(self) -> Formula:
+        """What holds for every row: its limits, its CHECK conditions, and what named numbers are."""
+        bounds: list[Formula] = []
+        for variable, (low, high) in self.limits.items():
+            number = Linear.of(variable)
+            bounds += [] if low is None else [at_most_zero(Linear.constantly(low).minus(number))]
+            bounds += [] if high is None else [at_most_zero(number.minus(Linear.constantly(high)))]
+        return both(*bounds, *self.definitions)
+
+    # How far numbers go
+
+    def span(self, sum_: Linear) -> Range:
+        """The least and the greatest that a sum can be, by the limits of its variables."""
+        least = most = sum_.constant
+        for variable, factor in sum_.factors.items():
+            low, high = self.limits[variable]
+            if low is None or high is None:
+                return None, None
+            least += factor * (low if factor > 0 else high)
+            most += factor * (high if factor > 0 else low)
+        return least, most
+
+    def out_of_range(self, sum_: Linear, type: Type) -> Formula:
+        """When a value of the sum is none of the type: this is an error."""
+        low, high = range_of(type)
+        assert low is not None and high is not None, "only numbers and dates are computed"
+        least, most = self.span(sum_)
+        below = least is None or least < low
+        above = most is None or most > high
+        return either(
+            at_most_zero(sum_.minus(Linear.constantly(low)), strict=True) if below else False,
+            at_most_zero(Linear.constantly(high).minus(sum_), strict=True) if above else False,
+        )
+
+
+def _bound_unless_null(formula: Formula) -> Bound | None:
+    """The bound of a formula that says: bounded, or NULL."""
+    parts = formula.parts if isinstance(formula, Some) else (formula,)
+    bounds = [part for part in parts if isinstance(part, Bound)]
+    if len(bounds) != 1 or len(bounds[0].terms) != 1:
+        return None
+    null = Flag(f"n{bounds[0].terms[0][0].column}", bounds[0].terms[0][0].column)
+    return bounds[0] if all(part in (bounds[0], null) for part in parts) else None
