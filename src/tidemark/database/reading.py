@@ -10,7 +10,7 @@ from tidemark.algebra.plans import Plan, relations_of
 from tidemark.calculus.as_of import Block, resolve
 from tidemark.calculus.terms import distribute
 from tidemark.network.nodes import expand
-from tidemark.network.propagate import given_deltas
+from tidemark.network.wave import given_deltas
 from tidemark.sql.catalog import Catalog
 
 

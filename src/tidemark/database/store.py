@@ -24,8 +24,8 @@ from tidemark.errors import TidemarkError
 from tidemark.log.commit import Commit, Creation
 from tidemark.network import NodeKind, Wave, propagate
 from tidemark.network.nodes import definition
-from tidemark.network.propagate import given_deltas
 from tidemark.network.settle import settle
+from tidemark.network.wave import given_deltas
 from tidemark.sql.catalog import Catalog
 
 

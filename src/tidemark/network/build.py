@@ -25,7 +25,7 @@ from tidemark.algebra.plans import (
     walk,
 )
 from tidemark.network.cutting import States
-from tidemark.network.nodes import Node, NodeKind
+from tidemark.network.nodes import REPLACED, Node, NodeKind
 from tidemark.passes import prepare
 
 COMPLETE = "complete"
@@ -50,6 +50,29 @@ class Network:
     def read(self) -> frozenset[str]:
         """Everything that some node reads; changes of anything else need no work."""
         return frozenset(influent for node in self.nodes.values() for influent in node.influents)
+
+    @cached_property
+    def in_order(self) -> tuple[Node, ...]:
+        return tuple(self.nodes.values())
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """Where each node stands in the order."""
+        return {name: place for place, name in enumerate(self.nodes)}
+
+    @cached_property
+    def readers(self) -> Mapping[str, tuple[Node, ...]]:
+        """The nodes that read each relation or shared node, in order."""
+        found: dict[str, list[Node]] = {}
+        for node in self.nodes.values():
+            for influent in node.influents:
+                found.setdefault(influent, []).append(node)
+        return {name: tuple(nodes) for name, nodes in found.items()}
+
+    @cached_property
+    def replaced(self) -> tuple[Node, ...]:
+        """The views whose definition is another one than what is stored was derived by."""
+        return tuple(node for node in self.nodes.values() if node.strategy == REPLACED)
 
     def serving(self, view: str) -> tuple[Node, ...]:
         """The nodes that serve a view, itself last."""
