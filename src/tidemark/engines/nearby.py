@@ -65,6 +65,15 @@ Lookup = Callable[[Question], Rows | None]
 """Answers a question, with None if there would be too many rows."""
 
 
+def whole_name(given: str) -> str:
+    """The name under which all of a delta may be given of which the plan reads a part.
+
+    What a part meets is among what all of it meets, so the question is asked for all of it: then others who read it,
+    or another part of it, need not ask again.
+    """
+    return f"whole {given}"
+
+
 def near(plan: Plan, given: Mapping[str, pa.Table], lookup: Lookup) -> tuple[Plan, dict[str, Rows]]:
     """The same plan over what is near its deltas, as far as they lead; and the rows that it needs given."""
     surroundings = _surroundings(plan)
@@ -73,7 +82,8 @@ def near(plan: Plan, given: Mapping[str, pa.Table], lookup: Lookup) -> tuple[Pla
     }
     if not surroundings.links or any(delta.count > MOST_ROWS for delta in rows.values()):
         return plan, rows
-    search = _Search(surroundings, rows, lookup)
+    wholes = {name: Rows(part.schema, table=given[whole_name(name)]) for name, part in rows.items() if whole_name(name) in given}
+    search = _Search(surroundings, {**rows, **wholes}, lookup)
     search.run()
     rows.update((_near_name(leaf), found) for leaf, found in search.found.items())
     return surroundings.rebuilt(frozenset(search.found), frozenset(search.settled)), rows

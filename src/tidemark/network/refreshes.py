@@ -8,14 +8,31 @@ from typing import Final
 
 import pyarrow as pa
 
-from tidemark.algebra.plans import relations_of
+from tidemark.algebra.keys import RelationKeys
+from tidemark.algebra.plans import Filter, Given, Plan, Scan, relations_of, transform, walk
 from tidemark.algebra.reading import Columns, columns_read
+from tidemark.algebra.types import Schema
+from tidemark.analysis.facts import Facts
+from tidemark.analysis.relevance import Influence, influence
 from tidemark.calculus.as_of import Block
 from tidemark.network.build import Network
 from tidemark.network.nodes import Node, NodeKind, Refresh, refresh
+from tidemark.network.relevance import ROWS
+from tidemark.network.wave import Interest
 
 BULK_ROWS: Final = 50_000
 """From how many changed rows on a grouping's input is summed up inside the engine."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of the tables under a network: the facts about their rows, and their keys."""
+
+    facts: Mapping[str, Facts] = field(default_factory=dict)
+    keys: RelationKeys = field(default_factory=dict)
+
+
+NOTHING_KNOWN: Final = Known()
 
 
 @dataclass
@@ -24,7 +41,10 @@ class RefreshCache:
 
     plans: dict[tuple[str, frozenset[str], bool], Refresh] = field(default_factory=dict)
     unstored: frozenset[str] = frozenset()
+    known: Known = NOTHING_KNOWN
     columns: dict[str, dict[str, Columns]] = field(default_factory=dict)
+    influences: dict[tuple[str, str], Influence] = field(default_factory=dict)
+    interests: dict[tuple[str, str], Interest] = field(default_factory=dict)
 
     def columns_of(self, node: Node, network: Network) -> dict[str, Columns]:
         """The columns that matter to a node, of each relation and shared node that it reads.
@@ -39,6 +59,26 @@ class RefreshCache:
             self.columns[node.name] = columns_read(node.plan, wanted, dict(node.shared))
         return self.columns[node.name]
 
+    def interest(self, node: Node, relation: str, network: Network) -> Interest:
+        """What of a relation or shared node matters to a node that reads it."""
+        key = (node.name, relation)
+        if key not in self.interests:
+            condition = self.influence(node, relation).filter
+            columns = self.columns_of(node, network)[relation]
+            filter = None
+            if condition is not None:
+                rows = Given(ROWS, _schema(node, relation))
+                filter = Filter(rows, condition)
+            self.interests[key] = Interest(columns, filter)
+        return self.interests[key]
+
+    def influence(self, node: Node, relation: str) -> Influence:
+        """Which rows of a relation or shared node can reach a node that reads it."""
+        key = (node.name, relation)
+        if key not in self.influences:
+            self.influences[key] = influence(_over_shared(node), relation, self.known.facts)
+        return self.influences[key]
+
     def get(self, node: Node, changed: frozenset[str], deltas: Mapping[str, pa.Table]) -> Refresh:
         # Which relations below changed decides how old and new states are read, so it is part of the key.
         below = frozenset(name for name in deltas if name in _reads(node)) | changed
@@ -47,6 +87,17 @@ class RefreshCache:
         if key not in self.plans:
             self.plans[key] = refresh(node, changed, Block(changed=below, unstored=self.unstored), bulk=bulk)
         return self.plans[key]
+
+
+def _over_shared(node: Node) -> Plan:
+    """The node's plan as it reads what it shares with others: as relations."""
+    names = dict(node.shared)
+    return transform(node.plan, lambda part: Scan(names[part], part.schema) if part in names else None)
+
+
+def _schema(node: Node, relation: str) -> Schema:
+    scans = (part for part in walk(_over_shared(node)) if isinstance(part, Scan))
+    return next(scan.schema for scan in scans if scan.relation == relation)
 
 
 def _reads(node: Node) -> frozenset[str]:

@@ -1,9 +1,12 @@
-"""What of a change matters to a node: the entries that do not cancel in the columns that the node reads.
+"""What of a change matters to a node: entries that do not cancel in the columns that it reads, and pass its filter.
 
     Δ' = Δ without the entries whose weights add up to zero for each combination of those columns
 
 A node's rows are a function of those columns (``columns_read``), and in them Δ' is as good as Δ. An update of a
 comment, say, is nothing to a view that does not show it: if nothing remains, the node is not affected at all.
+
+Rows that cannot reach the node have no effect on it either: for these there is a filter over the changed relation's own
+columns (``analysis.relevance``, Algorithm 3.1).
 
 A delta of which nearly everything matters is left as it is, so that all who read it ask the same of what is stored.
 """
@@ -15,9 +18,12 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemark.algebra.plans import Plan
 from tidemark.algebra.reading import Columns
+from tidemark.engines.base import Engine
 from tidemark.log.codes import with_codes
 
+ROWS: Final = "rows"
 WORTHWHILE: Final = 0.25
 """The share of a delta's entries that must cancel for leaving them out to be worth while."""
 
@@ -52,3 +58,11 @@ def relevant(delta: pa.Table, columns: Columns) -> pa.Table:
     kept = listed.filter(pc.not_equal(listed["weight_sum"], 0))
     places = pc.list_flatten(kept["row_list"].combine_chunks())
     return delta.take(places.take(pc.sort_indices(places)))
+
+
+def passing(delta: pa.Table, filter: Plan, engine: Engine) -> pa.Table:
+    """The entries that a filter (over the given ``ROWS``) lets pass; the same table if it does all."""
+    if not delta.num_rows:
+        return delta
+    passed = engine.evaluate(filter, {ROWS: delta})
+    return delta if passed.num_rows == delta.num_rows else passed

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 import pyarrow as pa
 
 from tidemark.algebra.clock import CLOCK, STEP, STEP_SCHEMA
-from tidemark.algebra.plans import State
+from tidemark.algebra.plans import Plan, State
 from tidemark.algebra.reading import Columns
 from tidemark.calculus.as_of import delta_name
+from tidemark.engines.base import Engine
+from tidemark.engines.nearby import whole_name
 from tidemark.log import deltas as delta_tables
-from tidemark.network.relevance import relevant
+from tidemark.network.relevance import passing, relevant
+
+NO_TABLES: Final[Mapping[str, pa.Table]] = {}
+SMALL_PART: Final = 4
+"""A part of a delta that is smaller by this factor is better looked up by itself than together with others."""
 
 
 @dataclass(frozen=True)
@@ -26,33 +33,65 @@ class Step:
     rows_out: int
     rows_read: int
     milliseconds: float
+    rows_filtered: int = 0
+
+
+@dataclass(frozen=True)
+class Interest:
+    """What of a relation matters to a node: some of its columns, and only rows that pass the filter, if there is
+    one."""
+
+    columns: Columns
+    filter: Plan | None = None
+
+
+@dataclass(frozen=True)
+class Matter:
+    """What of a wave matters to one node: deltas of which nothing does are not there.
+
+    ``wholes`` has the deltas that others may read as a whole: who looks for what they meet asks for the same.
+    """
+
+    deltas: dict[str, pa.Table]
+    wholes: dict[str, pa.Table]
 
 
 @dataclass
 class Wave:
     """The deltas of a block, of tables and nodes, and the steps that derived them.
 
-    ``narrowed`` has what of a delta matters to who reads some of its columns.
+    ``narrowed`` has what of a delta matters to who takes an interest in it.
     """
 
     deltas: dict[str, pa.Table]
     steps: list[Step] = field(default_factory=list)
-    narrowed: dict[tuple[str, Columns], pa.Table] = field(default_factory=dict)
+    narrowed: dict[tuple[str, Interest], pa.Table] = field(default_factory=dict)
 
-    def relevant(self, read: Mapping[str, Columns]) -> dict[str, pa.Table]:
-        """What of each delta matters to who reads these columns; deltas of which nothing matters are not there."""
-        found = dict(self.deltas)
-        for name in self.deltas.keys() & read.keys():
-            key = (name, read[name])
-            if key not in self.narrowed:
-                self.narrowed[key] = relevant(self.deltas[name], read[name])
-            found[name] = self.narrowed[key]
-        return {name: delta for name, delta in found.items() if delta.num_rows}
+    def matter(self, interests: Mapping[str, Interest], engine: Engine) -> Matter:
+        """What of each delta matters to who takes these interests."""
+        found, wholes = dict(self.deltas), dict[str, pa.Table]()
+        for name in self.deltas.keys() & interests.keys():
+            whole, part = self.deltas[name], self._part(name, interests[name], engine)
+            found[name] = part
+            if part is not whole and part.num_rows * SMALL_PART > whole.num_rows:
+                wholes[name] = whole
+        return Matter({name: delta for name, delta in found.items() if delta.num_rows}, wholes)
+
+    def _part(self, name: str, interest: Interest, engine: Engine) -> pa.Table:
+        key = (name, interest)
+        if key not in self.narrowed:
+            if interest.filter is None:
+                self.narrowed[key] = relevant(self.deltas[name], interest.columns)
+            else:
+                narrowed = self._part(name, Interest(interest.columns), engine)
+                self.narrowed[key] = passing(narrowed, interest.filter, engine)
+        return self.narrowed[key]
 
 
-def given_deltas(deltas: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-    """The deltas under the names by which resolved plans know them."""
+def given_deltas(deltas: Mapping[str, pa.Table], wholes: Mapping[str, pa.Table] = NO_TABLES) -> dict[str, pa.Table]:
+    """The deltas under the names by which resolved plans and engines know them."""
     given = {delta_name(relation, State.DELTA): delta for relation, delta in deltas.items()}
+    given.update((whole_name(delta_name(relation, State.DELTA)), delta) for relation, delta in wholes.items())
     if CLOCK in deltas:
         given[STEP] = _step(deltas[CLOCK])
     return given
