@@ -50,8 +50,8 @@ def possible(condition: Expression, facts: Facts, *, or_fails: bool = False) -> 
     """
     translation = translate((condition,), facts)
     if or_fails:
-        return _answer(translation.true_or_failing(conjuncts(condition)), translation)
-    return _answer(translation.truth(condition).true, translation)
+        return answer(translation.true_or_failing(conjuncts(condition)), translation)
+    return answer(translation.truth(condition).true, translation)
 
 
 def never_true(condition: Expression, facts: Facts, *, or_fails: bool = False) -> bool:
@@ -71,7 +71,7 @@ def implies(premise: Expression, conclusion: Expression, facts: Facts) -> Answer
     """
     translation = translate((premise, conclusion), facts)
     counterexample = both(translation.truth(premise).true, negation(translation.truth(conclusion).true))
-    found = _answer(counterexample, translation)
+    found = answer(counterexample, translation)
     return {Answer.YES: Answer.NO, Answer.NO: Answer.YES}.get(found, found)
 
 
@@ -97,7 +97,7 @@ def eliminated(condition: Expression, kept: frozenset[int], facts: Facts) -> Exp
     '(i <= 7)'
     """
     translation = translate((condition,), facts)
-    if _answer(translation.true_or_failing(conjuncts(condition)), translation) is Answer.NO:
+    if answer(translation.true_or_failing(conjuncts(condition)), translation) is Answer.NO:
         return FALSE
     return projection(conjuncts(condition), kept, translation)
 
@@ -126,7 +126,8 @@ def _connected(columns: frozenset[int], facts: Facts) -> tuple[Expression, ...]:
     return tuple(found)
 
 
-def _answer(formula: Formula, translation: Translation) -> Answer:
+def answer(formula: Formula, translation: Translation) -> Answer:
+    """Whether the formula can be true of a row of which the facts of the translation are true."""
     if formula is False:
         return Answer.NO
     match model_of(both(formula, translation.universe())):

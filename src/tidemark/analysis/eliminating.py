@@ -47,9 +47,14 @@ def projection(parts: tuple[Expression, ...], kept: frozenset[int], translation:
     rest = tuple(part for part in parts if part not in own)
     if not rest:
         return _said(own)
-    asked = both(translation.true_or_failing(rest), translation.universe())
-    found = rendered(left_out(asked, kept, translation), translation)
+    found = said_of(translation.true_or_failing(rest), kept, translation)
     return _said((*own, *(() if found is None else (found,))))
+
+
+def said_of(formula: Formula, kept: frozenset[int], translation: Translation) -> Expression | None:
+    """The formula about rows with all but the kept columns left out; None if it says nothing."""
+    whole = both(formula, translation.universe())
+    return rendered(left_out(whole, kept, translation), translation)
 
 
 def _said(parts: tuple[Expression, ...]) -> Expression | None:

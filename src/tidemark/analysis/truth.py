@@ -30,7 +30,7 @@ class Translation(Amounts):
     def truth(self, condition: Expression) -> Truth:
         known = self._truths.get(condition)
         if known is None:
-            known = self._truths[condition] = self._truth(condition)
+            known = self._truths[condition] = self._truth(self.folded(condition))
         return known
 
     def true_or_failing(self, parts: tuple[Expression, ...]) -> Formula:

@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tidemark.algebra.expressions import Call, Cast, Expression, Literal, walk
+from tidemark.algebra.expressions import Call, Case, Cast, Expression, Literal, columns_of, walk
 from tidemark.algebra.failing import fails_itself
 from tidemark.algebra.functions import FUNCTIONS
+from tidemark.algebra.scalar import value_of
 from tidemark.algebra.types import Kind, Type
 from tidemark.analysis.domains import Range, has_numbers, is_dense, range_of, unit_of
 from tidemark.analysis.facts import Facts
@@ -32,6 +33,7 @@ from tidemark.analysis.formulas import (
     negation,
     zero,
 )
+from tidemark.errors import TidemarkError
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,17 @@ class Unknowns:
             return truth.null, truth.error
         amount = self.amount(expression)
         return amount.null, amount.error
+
+    def folded(self, expression: Expression) -> Expression:
+        """An expression of constants as its value; one that fails, or is a float or a new text, as it is."""
+        if not isinstance(expression, Call | Case | Cast) or columns_of(expression):
+            return expression
+        try:
+            value = value_of(expression, ())
+        except TidemarkError:
+            return expression
+        known = not isinstance(value, float | tuple) and (not isinstance(value, str) or value in self.ranks)
+        return Literal(value, expression.type) if known else expression
 
     # Columns
 
