@@ -37,6 +37,7 @@ TRACE = pa.schema(
         ("rows_out", pa.int64()),
         ("rows_read", pa.int64()),
         ("milliseconds", pa.float64()),
+        ("rows_filtered", pa.int64()),
     ]
 )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tidemark.network.nodes import Node, Refresh
-from tidemark.network.refreshes import RefreshCache
+from tidemark.network.refreshes import Known, RefreshCache
 
 Listener = Callable[[str], None]
 
@@ -31,8 +31,8 @@ class Progress:
 class ToldRefreshes(RefreshCache):
     """Refresh plans as ever; asking for a node's is the beginning of its step."""
 
-    def __init__(self, progress: Progress, unstored: frozenset[str] = frozenset()) -> None:
-        super().__init__(unstored=unstored)
+    def __init__(self, progress: Progress, known: Known, unstored: frozenset[str] = frozenset()) -> None:
+        super().__init__(unstored=unstored, known=known)
         self._progress = progress
 
     def get(self, node: Node, changed: frozenset[str], deltas: Mapping[str, pa.Table]) -> Refresh:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from tidemark.algebra.clock import CLOCK
 from tidemark.algebra.plans import Aggregate
+from tidemark.analysis.facts import Facts
 from tidemark.calculus.as_of import Block
 from tidemark.database import clock, records
 from tidemark.database.altering import as_altered
@@ -24,6 +25,7 @@ from tidemark.errors import TidemarkError
 from tidemark.log.commit import Commit, Creation
 from tidemark.network import NodeKind, Wave, propagate
 from tidemark.network.nodes import definition
+from tidemark.network.refreshes import Known
 from tidemark.network.settle import settle
 from tidemark.network.wave import given_deltas
 from tidemark.sql.catalog import Catalog
@@ -54,7 +56,7 @@ class Store:
         self._view_keys = _view_keys(self.catalog)
         self._transition = Transition(self.catalog, self.network, self.catalog)
         self.progress = Progress()
-        self.refreshes = ToldRefreshes(self.progress)
+        self.refreshes = ToldRefreshes(self.progress, known_of(self.catalog))
         self.is_closed = False
         self._check_nodes()
 
@@ -92,7 +94,7 @@ class Store:
             return propagate(self.network, pending, self.engine, self.refreshes)
         transition = self.transition(catalog)
         unstored = frozenset(table.name for table in transition.new_tables)
-        refreshes = ToldRefreshes(self.progress, unstored)
+        refreshes = ToldRefreshes(self.progress, known_of(catalog), unstored)
         return propagate(transition.passing, pending, self.reading(catalog), refreshes)
 
     def commit(self, work: Work) -> None:
@@ -172,7 +174,7 @@ class Store:
             }
             self.catalog, self.network = catalog, transition.network
             self._view_keys = _view_keys(catalog)
-            self.refreshes = ToldRefreshes(self.progress)
+            self.refreshes = ToldRefreshes(self.progress, known_of(catalog))
         self.version = version
         self.committed.notify_all()
 
@@ -187,6 +189,13 @@ class Store:
             self.is_closed = True
             self.committed.notify_all()
             self.engine.close()
+
+
+def known_of(catalog: Catalog) -> Known:
+    """What is known of tables: NOT NULL, CHECK and keys."""
+    checks = {table.name: tuple(check.condition for check in table.checks) for table in catalog.tables}
+    facts = {table.name: Facts.of(table.schema, checks[table.name]) for table in catalog.tables}
+    return Known(facts, relation_keys(catalog))
 
 
 def _view_keys(catalog: Catalog) -> Mapping[str, tuple[int, ...]]:

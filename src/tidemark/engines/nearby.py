@@ -82,7 +82,8 @@ def near(plan: Plan, given: Mapping[str, pa.Table], lookup: Lookup) -> tuple[Pla
     }
     if not surroundings.links or any(delta.count > MOST_ROWS for delta in rows.values()):
         return plan, rows
-    wholes = {name: Rows(part.schema, table=given[whole_name(name)]) for name, part in rows.items() if whole_name(name) in given}
+    asked = {name: given.get(whole_name(name)) for name in rows}
+    wholes = {name: Rows(rows[name].schema, table=whole) for name, whole in asked.items() if whole is not None}
     search = _Search(surroundings, {**rows, **wholes}, lookup)
     search.run()
     rows.update((_near_name(leaf), found) for leaf, found in search.found.items())

@@ -22,7 +22,9 @@ from tidemark.network.front import Front
 from tidemark.network.nodes import REPLACED, Node, Refresh, Stage
 from tidemark.network.refreshes import RefreshCache
 from tidemark.network.settle import settle
-from tidemark.network.wave import Step, Wave, given_deltas
+from tidemark.network.wave import Interest, Matter, Step, Wave, given_deltas
+
+_WHOLE = (COMPLETE, REPLACED)
 
 
 def propagate(network: Network, changed: Mapping[str, pa.Table], engine: Engine, cache: RefreshCache) -> Wave:
@@ -40,51 +42,63 @@ def propagate(network: Network, changed: Mapping[str, pa.Table], engine: Engine,
 
 
 def _advance(node: Node, network: Network, wave: Wave, engine: Engine, cache: RefreshCache) -> None:
-    started = time.perf_counter()
+    """Bring one node up to date by the cheapest step that is sound, and note which that was."""
+    clock = time.perf_counter()
     touched = node.influents & wave.deltas.keys()
-    is_whole = node.strategy in (COMPLETE, REPLACED)
-    deltas = wave.deltas if is_whole else wave.relevant(cache.columns_of(node, network))
-    changed = touched & deltas.keys()
-    if not changed and not is_whole:
-        wave.steps.append(_irrelevant(node, touched, network, wave, started))
+    matter = _matter(node, touched, network, wave, engine, cache)
+    changed = touched & matter.deltas.keys()
+    rows_in = sum(delta_tables.size(wave.deltas[name]) for name in touched)
+    filtered = rows_in - sum(delta_tables.size(matter.deltas[name]) for name in changed)
+    if not changed and node.strategy not in _WHOLE:
+        reason = _why_irrelevant(node, touched, network, wave, cache)
+        wave.steps.append(Step(node.label, "irrelevant", reason, rows_in, 0, 0, _since(clock), filtered))
         return
-    plan = cache.get(node, changed, deltas)
-    given = given_deltas(deltas)
-    delta, read = None, 0
+    plan = cache.get(node, changed, matter.deltas)
+    delta, read = _run(plan, node, given_deltas(matter.deltas, matter.wholes), engine)
+    if delta.num_rows:
+        wave.deltas[node.name] = delta
+    reason, rows_out = _reason(plan, changed, network), delta_tables.size(delta)
+    wave.steps.append(Step(node.label, plan.strategy, reason, rows_in, rows_out, read, _since(clock), filtered))
+
+
+def _matter(
+    node: Node, touched: frozenset[str], network: Network, wave: Wave, engine: Engine, cache: RefreshCache
+) -> Matter:
+    if node.strategy in _WHOLE:
+        return Matter(wave.deltas, {})
+    interests = {name: cache.interest(node, name, network) for name in touched}
+    below = {name: Interest(columns) for name, columns in cache.columns_of(node, network).items()}
+    return wave.matter({**below, **interests}, engine)
+
+
+def _run(plan: Refresh, node: Node, given: dict[str, pa.Table], engine: Engine) -> tuple[pa.Table, int]:
+    """The node's delta, and how many rows were read for it."""
+    delta, read = delta_tables.no_change(node.schema), 0
     try:
         for stage in plan.stages:
             if _is_idle(stage, given):
                 delta = delta_tables.no_change(stage.plan.schema)
             else:
                 delta = engine.evaluate(*settle(stage.plan, given, engine))
-                read += _rows_read(stage.plan, engine)
+                read += _rows_read(stage.plan, node, engine)
             if stage.result is not None:
                 given[stage.result] = delta
     except TidemarkError as error:
         raise _named(error, node) from error
-    assert delta is not None
-    if delta.num_rows:
-        wave.deltas[node.name] = delta
-    rows_in = sum(delta_tables.size(wave.deltas[name]) for name in touched)
-    spent = (time.perf_counter() - started) * 1000
-    wave.steps.append(
-        Step(
-            node.label,
-            plan.strategy,
-            _reason(plan, changed, network),
-            rows_in,
-            delta_tables.size(delta),
-            read,
-            round(spent, 3),
-        )
-    )
+    return delta, read
 
 
-def _irrelevant(node: Node, touched: frozenset[str], network: Network, wave: Wave, started: float) -> Step:
-    """The step of a node that a change below it does not reach."""
-    reason = f"no column that it reads changed: {', '.join(_labels(touched, network))}"
-    rows_in = sum(delta_tables.size(wave.deltas[name]) for name in touched)
-    return Step(node.label, "irrelevant", reason, rows_in, 0, 0, round((time.perf_counter() - started) * 1000, 3))
+def _why_irrelevant(node: Node, touched: frozenset[str], network: Network, wave: Wave, cache: RefreshCache) -> str:
+    """Why a change below a node does not reach it."""
+    reasons = []
+    for name in sorted(touched):
+        unread = not wave.is_read(name, cache.interest(node, name, network))
+        reasons.append("no column that it reads changed: " + name if unread else cache.influence(node, name).reason)
+    return _labelled("; ".join(reasons), touched, network)
+
+
+def _since(start: float) -> float:
+    return round((time.perf_counter() - start) * 1000, 3)
 
 
 def _is_idle(stage: Stage, given: Mapping[str, pa.Table]) -> bool:
@@ -100,13 +114,20 @@ def _reason(plan: Refresh, touched: frozenset[str], network: Network) -> str:
     return f"{plan.reason}: {', '.join(_labels(touched, network))}"
 
 
+def _labelled(text: str, names: frozenset[str], network: Network) -> str:
+    for name in names & network.nodes.keys():
+        text = text.replace(name, network.nodes[name].label)
+    return text
+
+
 def _labels(names: frozenset[str], network: Network) -> list[str]:
     return sorted(network.nodes[name].label if name in network.nodes else name for name in names)
 
 
-def _rows_read(plan: Plan, engine: Engine) -> int:
-    """The stored rows under the plan's scans: what is read at most."""
-    return sum(engine.rows(part.relation) for part in walk(plan) if isinstance(part, Stored))
+def _rows_read(plan: Plan, node: Node, engine: Engine) -> int:
+    """The stored rows of relations below the node that the plan scans: what is read of them at most."""
+    scanned = (part.relation for part in walk(plan) if isinstance(part, Stored))
+    return sum(engine.rows(relation) for relation in scanned if relation != node.name)
 
 
 def _named(error: TidemarkError, node: Node) -> TidemarkError:

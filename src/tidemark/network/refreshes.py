@@ -8,6 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from tidemark.algebra.clock import CLOCK
 from tidemark.algebra.keys import RelationKeys
 from tidemark.algebra.plans import Filter, Given, Plan, Scan, relations_of, transform, walk
 from tidemark.algebra.reading import Columns, columns_read
@@ -63,7 +64,8 @@ class RefreshCache:
         """What of a relation or shared node matters to a node that reads it."""
         key = (node.name, relation)
         if key not in self.interests:
-            condition = self.influence(node, relation).filter
+            # The clock's one row matters to all who read it.
+            condition = self.influence(node, relation).filter if relation != CLOCK else None
             columns = self.columns_of(node, network)[relation]
             filter = None
             if condition is not None:
@@ -76,7 +78,9 @@ class RefreshCache:
         """Which rows of a relation or shared node can reach a node that reads it."""
         key = (node.name, relation)
         if key not in self.influences:
-            self.influences[key] = influence(_over_shared(node), relation, self.known.facts)
+            # A relation that also stands in what is shared is read there too, so all of its places count.
+            plan = node.plan if relation in relations_of(node.plan) else _over_shared(node)
+            self.influences[key] = influence(plan, relation, self.known.facts)
         return self.influences[key]
 
     def get(self, node: Node, changed: frozenset[str], deltas: Mapping[str, pa.Table]) -> Refresh:

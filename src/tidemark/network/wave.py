@@ -77,6 +77,10 @@ class Wave:
                 wholes[name] = whole
         return Matter({name: delta for name, delta in found.items() if delta.num_rows}, wholes)
 
+    def is_read(self, name: str, interest: Interest) -> bool:
+        """Whether anything changed in the columns that matter, whatever rows do."""
+        return bool(self.narrowed[name, Interest(interest.columns)].num_rows)
+
     def _part(self, name: str, interest: Interest, engine: Engine) -> pa.Table:
         key = (name, interest)
         if key not in self.narrowed:
