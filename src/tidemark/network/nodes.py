@@ -131,11 +131,22 @@ def refresh(node: Node, changed: frozenset[str], block: Block, *, bulk: bool = F
         return _with_extrema(node, node.plan, delta, block)
     has_columns = bool(node.plan.keys) or any(call.argument is not None for call in node.plan.aggregates)
     stages = _sums(node.plan, delta, block) if has_columns and not bulk else _bulk_sums(node.plan, delta, block)
+    return Refresh(stages + _merging(node, node.plan, block), "differential", "kept counts and differentials")
+
+
+def merged_stages(node: Node, rows: Plan, block: Block) -> tuple[Stage, ...]:
+    """The stages that merge a resolved change of a grouping's keys and arguments into its counts and sums."""
+    assert isinstance(node.plan, Aggregate)
+    prepared = with_column_keys(node.plan)
+    sums = Stage(partial_sums(prepared, Given(_INPUT, prepared.input.schema)), _PARTIAL)
+    return (Stage(rows, _INPUT), sums, *_merging(node, node.plan, block))
+
+
+def _merging(node: Node, grouping: Aggregate, block: Block) -> tuple[Stage, ...]:
     partial = Given(_PARTIAL, node.schema)
-    before = touched_before(node.plan, Scan(node.name, node.schema, State.OLD), partial)
-    merged = merged_delta(node.plan, Given(_BEFORE, node.schema), partial)
-    stages += (Stage(resolve(before, block), _BEFORE), Stage(merged))
-    return Refresh(stages, "differential", "kept counts and differentials")
+    before = touched_before(grouping, Scan(node.name, node.schema, State.OLD), partial)
+    merged = merged_delta(grouping, Given(_BEFORE, node.schema), partial)
+    return (Stage(resolve(before, block), _BEFORE), Stage(merged))
 
 
 _INPUT, _PARTIAL, _BEFORE = "input", "partial", "before"

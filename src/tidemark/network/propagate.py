@@ -7,7 +7,7 @@ ends the wave there. The delta of a shared node is discarded as soon as nothing 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
@@ -17,6 +17,7 @@ from tidemark.algebra.printing import show_expression
 from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
+from tidemark.network.autonomous import Attempt
 from tidemark.network.build import COMPLETE, Network
 from tidemark.network.front import Front
 from tidemark.network.nodes import REPLACED, Node, Refresh, Stage
@@ -53,8 +54,11 @@ def _advance(node: Node, network: Network, wave: Wave, engine: Engine, cache: Re
         reason = _why_irrelevant(node, touched, network, wave, cache)
         wave.steps.append(Step(node.label, "irrelevant", reason, rows_in, 0, 0, _since(clock), filtered))
         return
+    given = given_deltas(matter.deltas, matter.wholes)
     plan = cache.get(node, changed, matter.deltas)
-    delta, read = _run(plan, node, given_deltas(matter.deltas, matter.wholes), engine)
+    if plan.strategy == "differential":
+        plan = _autonomous(cache.attempts(node, changed, matter.deltas), given, engine) or plan
+    delta, read = _run(plan, node, given, engine)
     if delta.num_rows:
         wave.deltas[node.name] = delta
     reason, rows_out = _reason(plan, changed, network), delta_tables.size(delta)
@@ -69,6 +73,18 @@ def _matter(
     interests = {name: cache.interest(node, name, network) for name in touched}
     below = {name: Interest(columns) for name, columns in cache.columns_of(node, network).items()}
     return wave.matter({**below, **interests}, engine)
+
+
+def _autonomous(attempts: Iterable[Attempt], given: Mapping[str, pa.Table], engine: Engine) -> Refresh | None:
+    """The first autonomous step that is right for this change."""
+    for attempt in attempts:
+        if attempt.undecided is None:
+            return attempt.refresh
+        if attempt.is_worth_trying:
+            if not engine.evaluate(*settle(attempt.undecided, given, engine)).num_rows:
+                return attempt.refresh
+            attempt.failed()
+    return None
 
 
 def _run(plan: Refresh, node: Node, given: dict[str, pa.Table], engine: Engine) -> tuple[pa.Table, int]:

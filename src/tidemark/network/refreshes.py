@@ -16,6 +16,7 @@ from tidemark.algebra.types import Schema
 from tidemark.analysis.facts import Facts
 from tidemark.analysis.relevance import Influence, influence
 from tidemark.calculus.as_of import Block
+from tidemark.network.autonomous import Attempt, attempts, named
 from tidemark.network.build import Network
 from tidemark.network.nodes import Node, NodeKind, Refresh, refresh
 from tidemark.network.relevance import ROWS
@@ -46,6 +47,7 @@ class RefreshCache:
     columns: dict[str, dict[str, Columns]] = field(default_factory=dict)
     influences: dict[tuple[str, str], Influence] = field(default_factory=dict)
     interests: dict[tuple[str, str], Interest] = field(default_factory=dict)
+    autonomous: dict[tuple[str, str], tuple[Attempt, ...]] = field(default_factory=dict)
 
     def columns_of(self, node: Node, network: Network) -> dict[str, Columns]:
         """The columns that matter to a node, of each relation and shared node that it reads.
@@ -89,8 +91,21 @@ class RefreshCache:
         bulk = sum(deltas[name].num_rows for name in changed) > BULK_ROWS
         key = (node.name, below, bulk)
         if key not in self.plans:
-            self.plans[key] = refresh(node, changed, Block(changed=below, unstored=self.unstored), bulk=bulk)
+            derived = refresh(node, changed, Block(changed=below, unstored=self.unstored), bulk=bulk)
+            self.plans[key] = named(derived, node)
         return self.plans[key]
+
+    def attempts(self, node: Node, changed: frozenset[str], deltas: Mapping[str, pa.Table]) -> tuple[Attempt, ...]:
+        """The autonomous steps that may be tried: only one relation that the node reads has changed."""
+        if len(changed) != 1 or len(deltas.keys() & relations_of(node.plan)) != 1:
+            return ()
+        [relation] = changed
+        if deltas[relation].num_rows > BULK_ROWS:
+            return ()
+        key = (node.name, relation)
+        if key not in self.autonomous:
+            self.autonomous[key] = attempts(node, relation, self.known.keys, self.unstored)
+        return self.autonomous[key]
 
 
 def _over_shared(node: Node) -> Plan:

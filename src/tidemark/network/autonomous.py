@@ -1,0 +1,79 @@
+"""Autonomous steps: a stored node brought up to date from its own content and the change of one relation alone.
+
+No relation below the node is read (``analysis.autonomy``; BLAKELEY chapter 4). Some steps are right for every change of
+the relation, others only for changes that leave nothing undecided, which is seen when the change is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tidemark.algebra.keys import RelationKeys
+from tidemark.algebra.plans import Aggregate, Plan, Stored, relations_of, walk
+from tidemark.analysis.autonomy import Rule, autonomy
+from tidemark.calculus.as_of import Block, resolve
+from tidemark.calculus.extrema import has_extrema
+from tidemark.calculus.group import is_merged
+from tidemark.calculus.terms import distribute
+from tidemark.network.nodes import Node, NodeKind, Refresh, Stage, merged_stages
+from tidemark.passes import optimize
+
+AUTONOMOUS = "autonomous"
+PATIENCE = 16
+"""A step that the last change left undecided is tried again after so many changes."""
+
+
+@dataclass
+class Attempt:
+    """An autonomous step; it is right if ``undecided`` has no rows, or is None.
+
+    Finding out costs a look at what is stored. An attempt that failed is not made again for a while.
+    """
+
+    refresh: Refresh
+    undecided: Plan | None
+    waiting: int = 0
+
+    @property
+    def is_worth_trying(self) -> bool:
+        self.waiting = max(0, self.waiting - 1)
+        return not self.waiting
+
+    def failed(self) -> None:
+        # What is decided by the change alone is found out at once, and may be asked each time.
+        assert self.undecided is not None
+        self.waiting = PATIENCE if any(isinstance(part, Stored) for part in walk(self.undecided)) else 0
+
+
+def attempts(node: Node, relation: str, keys: RelationKeys, unstored: frozenset[str]) -> tuple[Attempt, ...]:
+    """The autonomous steps for a node when one relation changes, and nothing else that it reads."""
+    if not _has_rules(node) or relation not in relations_of(node.plan):
+        return ()
+    block = Block(changed=frozenset({relation}), unstored=unstored)
+    return tuple(_steps(node, autonomy(node.name, node.plan, relation, keys).rules, block))
+
+
+def _has_rules(node: Node) -> bool:
+    if node.kind is NodeKind.SHARED or node.strategy not in ("auto", "incremental"):
+        return False
+    return not isinstance(node.plan, Aggregate) or (is_merged(node.plan) and not has_extrema(node.plan))
+
+
+def _steps(node: Node, rules: tuple[Rule, ...], block: Block) -> Iterator[Attempt]:
+    for rule in rules:
+        delta = distribute(resolve(optimize(rule.delta), block))
+        undecided = None if rule.undecided is None else distribute(resolve(optimize(rule.undecided), block))
+        stages = merged_stages(node, delta, block) if rule.of_input else (Stage(delta),)
+        yield Attempt(Refresh(stages, AUTONOMOUS, rule.reason), undecided)
+
+
+def named(refresh: Refresh, node: Node) -> Refresh:
+    """The step, called autonomous if it reads nothing below the node."""
+    if refresh.strategy != "differential" or node.kind is NodeKind.SHARED:
+        return refresh
+    read = {part.relation for stage in refresh.stages for part in walk(stage.plan) if isinstance(part, Stored)}
+    if read - {node.name}:
+        return refresh
+    alone = "the change and what is stored of it are enough" if read else "the change alone is enough"
+    return replace(refresh, strategy=AUTONOMOUS, reason=alone)
