@@ -13,15 +13,18 @@ from dataclasses import dataclass
 from itertools import combinations_with_replacement, product
 from typing import Any
 
+from sqlglot import exp, parse_one
+
 import tidemark as tm
-from tidemark.algebra.expressions import Value
+from tidemark.algebra.expressions import TRUE, Expression, Value
 from tidemark.algebra.keys import RelationKeys, keys_of
-from tidemark.algebra.plans import Aggregate, Given, Plan, Scan, State, relations_of
+from tidemark.algebra.plans import Aggregate, Filter, Given, Plan, Project, Scan, State, relations_of
 from tidemark.algebra.scalar import value_of
 from tidemark.algebra.types import Field
 from tidemark.analysis.autonomy import Rule
+from tidemark.analysis.autonomy_updates import Deletion, Update
 from tidemark.calculus.as_of import Block, delta_name, resolve
-from tidemark.calculus.bags import Bag, bag, changes, plus
+from tidemark.calculus.bags import Bag, bag, changes, minus, plus
 from tidemark.calculus.extrema import has_extrema
 from tidemark.calculus.group import merged_delta, partial_sums, touched_before, with_column_keys
 from tidemark.calculus.states import new
@@ -29,7 +32,9 @@ from tidemark.database.pairing import relation_keys
 from tidemark.engines.reference.evaluate import evaluate
 from tidemark.network import Network, Node, NodeKind
 from tidemark.network.nodes import expand, refresh
-from tidemark.sql.catalog import Table
+from tidemark.sql.catalog import Catalog, Table
+from tidemark.sql.changes import bind_delete, bind_update
+from tidemark.sql.text import Source
 
 Row = tuple[Any, ...]
 Tables = dict[str, Bag]
@@ -42,6 +47,7 @@ class World:
     tables: dict[str, Table]
     network: Network
     keys: RelationKeys
+    catalog: Catalog
 
     @staticmethod
     def of(script: str) -> World:
@@ -52,7 +58,38 @@ class World:
             known = dict(relation_keys(catalog))
             for node in db._store.network.nodes.values():
                 known[node.name] = keys_of(node.plan, known)
-            return World(tables, db._store.network, known)
+            return World(tables, db._store.network, known, catalog)
+
+    @property
+    def checks(self) -> dict[str, tuple[Expression, ...]]:
+        return {name: tuple(check.condition for check in table.checks) for name, table in self.tables.items()}
+
+    def statement(self, text: str) -> Deletion | Update:
+        """A DELETE or an UPDATE, as far as an analysis is concerned."""
+        tree, source = parse_one(text, dialect="postgres"), Source(text)
+        if isinstance(tree, exp.Delete):
+            bound = bind_delete(tree, self.catalog, source)
+            return Deletion(bound.table.name, _where(bound.plan))
+        assert isinstance(tree, exp.Update)
+        update = bind_update(tree, self.catalog, source)
+        assert isinstance(update.coming, Project)
+        return Update(update.table.name, update.coming.expressions, _where(update.plan))
+
+    def after(self, statement: Deletion | Update, content: Bag) -> Bag | None:
+        """The table after the statement; None if it fails, because a row breaks a constraint."""
+        table = self.tables[statement.relation]
+        gone = {row: w for row, w in content.items() if value_of(statement.where, row) is True}
+        come: Bag = {}
+        if isinstance(statement, Update):
+            made = [(tuple(value_of(cell, row) for cell in statement.cells), w) for row, w in gone.items()]
+            come = plus(*({row: w} for row, w in made))
+            present = all(
+                v is not None or f.nullable for r in come for v, f in zip(r, table.schema.fields, strict=True)
+            )
+            if not present or not all(_passes_checks(table, row) for row in come):
+                return None
+        result = plus(content, minus(gone), come)
+        return result if self._is_allowed(table.name, result) else None
 
     def nodes(self, table: str) -> list[Node]:
         """What is stored and reads the table, each once."""
@@ -62,6 +99,12 @@ class World:
     def below(self, node: Node) -> list[Node]:
         """The stored nodes that the node reads."""
         return [self.network.nodes[name] for name in relations_of(node.plan) if name in self.network.nodes]
+
+    def moves_below(self, node: Node, tables: Tables, table: str, after: Bag) -> bool:
+        """Whether a change of a table changes something else that the node reads: rules are about one relation
+        alone."""
+        changed = {**tables, table: after}
+        return any(self.content(other, tables) != self.content(other, changed) for other in self.below(node))
 
     def content(self, node: Node, tables: Tables) -> Bag:
         """What is stored of a node when the tables hold this."""
@@ -92,6 +135,14 @@ class World:
             content = bag(chance.choices(rows, k=chance.randint(0, most)))
             if self._is_allowed(table, content):
                 return content
+
+
+def _where(plan: Plan) -> Expression:
+    if isinstance(plan, Scan):
+        return TRUE
+    assert isinstance(plan, Filter)
+    assert isinstance(plan.input, Scan)
+    return plan.predicate
 
 
 def _allowed(field: Field, values: tuple[Value, ...]) -> list[Value]:

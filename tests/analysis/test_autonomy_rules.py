@@ -89,7 +89,7 @@ def test_on_every_tiny_instance(name: str) -> None:
     """Two rows at most in each table and two values in each column: no instance is left out."""
     world = world_of(VIEWS[name])
     used = {table for table in world.tables if world.nodes(table)}
-    small = World({name: world.tables[name] for name in used}, world.network, world.keys)
+    small = World({name: world.tables[name] for name in used}, world.network, world.keys, world.catalog)
     decided = 0
     for table in sorted(used):
         for node, found in rules_of(world, table):

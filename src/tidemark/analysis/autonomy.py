@@ -49,8 +49,12 @@ def autonomy(name: str, plan: Plan, relation: str, keys: RelationKeys) -> Autono
     >>> autonomy("v", Project(r, ("a",), (r.column(0),)), "r", {}).always.reason
     "every row of it that comes from 'r' comes from one row of it alone"
     """
-    assert relation in relations_of(plan), f"{relation!r} is not read"
-    kept = Kept.of(name, plan)
+    return rules_of(Kept.of(name, plan), relation, keys)
+
+
+def rules_of(kept: Kept, relation: str, keys: RelationKeys) -> Autonomy:
+    """The same for what is stored of any definition."""
+    assert relation in relations_of(kept.input), f"{relation!r} is not read"
     try:
         first = by_change(kept, relation)
     except NotLinear as refused:

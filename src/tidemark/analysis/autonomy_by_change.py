@@ -34,9 +34,18 @@ def by_change(kept: Kept, relation: str) -> Rule | Refusal:
     delta = union(parts, parts[0].schema)
     reason = f"every row of it that comes from {relation!r} comes from one row of it alone"
     if not kept.is_grouped:
-        return Rule(delta, reason)
+        return Rule(delta, reason, insertions=True)
     lost = lost_extrema(kept, _changed(terms[0]))
-    return Rule(delta, f"{reason}, and its counts and sums add up", lost, of_input=True, splits=lost is None)
+    return Rule(
+        delta,
+        f"{reason}, and its counts and sums add up",
+        lost,
+        of_input=True,
+        splits=lost is None,
+        deletions=lost is None,
+        insertions=True,
+        steady=frozenset() if lost is None else None,
+    )
 
 
 def _changed(term: Term) -> Scan:

@@ -51,7 +51,13 @@ def by_key(seen: Seen, keys: RelationKeys) -> Rule | Refusal:
     shown = ", ".join(schema[column].name for column in found)
     reason = f"the key of {name!r} ({shown}) can be seen, so that the rows of a deleted or updated row are known"
     reason += f", as long as {', '.join(fixed)} stay" if fixed else ""
-    return Rule(_rewritten(seen, found), reason, _without_partner(seen, columns))
+    return Rule(
+        _rewritten(seen, found),
+        reason,
+        _without_partner(seen, columns),
+        steady=frozenset(columns),
+        local=seen.local,
+    )
 
 
 def key_shown(seen: Seen, keys: RelationKeys) -> dict[int, int] | Refusal:
@@ -129,4 +135,4 @@ def by_keys_of_all(kept: Kept, relation: str, keys: RelationKeys) -> Rule | Refu
         parts.append(Negate(gone))
         left = union((left, Negate(gone)), kept.schema)
     reason = f"the keys of all rows of {relation!r} behind a row can be seen, so that it goes with any of them"
-    return Rule(union(tuple(parts), kept.schema), reason, Distinct(change), splits=False)
+    return Rule(union(tuple(parts), kept.schema), reason, Distinct(change), splits=False, steady=None)

@@ -94,7 +94,16 @@ class _Links:
         reason = f"what {name!r} is joined with can be seen for each {links} that is there already"
         lost = lost_extrema(seen.kept, seen.change)
         undecided = self.uncovered if lost is None else union((self.uncovered, lost), schema)
-        return Rule(self.delta, reason, undecided, of_input=seen.kept.is_grouped, splits=lost is None)
+        return Rule(
+            self.delta,
+            reason,
+            undecided,
+            of_input=seen.kept.is_grouped,
+            splits=lost is None,
+            deletions=lost is None,
+            steady=frozenset(self.places) if lost is None else None,
+            local=seen.local,
+        )
 
     @cached_property
     def near(self) -> Plan:

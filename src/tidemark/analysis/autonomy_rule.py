@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidemark.algebra.expressions import Expression
 from tidemark.algebra.plans import Plan
 
 
@@ -20,6 +21,10 @@ class Rule:
     derived apart: the effects of two parts of a change add up.
 
     ``reason`` says why the rule holds, in words.
+
+    What is known beforehand: whether the rule decides every deletion and every insertion; and every update that leaves
+    the ``steady`` columns alone and lets no row pass the ``local`` conditions that did not pass them before (None: it
+    decides no update).
     """
 
     delta: Plan
@@ -27,6 +32,10 @@ class Rule:
     undecided: Plan | None = None
     of_input: bool = False
     splits: bool = True
+    deletions: bool = True
+    insertions: bool = False
+    steady: frozenset[int] | None = frozenset()
+    local: tuple[Expression, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -73,11 +73,16 @@ class Term:
         places = tuple(sorted(0 if p == place else p + (p < place) for p in self.places))
         return replace(self, leaves=leaves, outputs=move(self.outputs), conditions=move(self.conditions), places=places)
 
-    def plan(self, names: tuple[str, ...]) -> Plan:
-        """The term as a plan again."""
+    def product(self) -> Plan:
+        """The leaves side by side."""
         product = self.leaves[0]
         for leaf in self.leaves[1:]:
             product = Join(product, leaf, TRUE)
+        return product
+
+    def plan(self, names: tuple[str, ...]) -> Plan:
+        """The term as a plan again."""
+        product = self.product()
         selected = Filter(product, conjunction(self.conditions)) if self.conditions else product
         projected = Project(selected, names, self.outputs)
         return Negate(projected) if self.negative else projected
