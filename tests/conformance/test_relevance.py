@@ -39,7 +39,7 @@ def test_an_update_of_a_column_that_nobody_reads_is_irrelevant(shop: tm.Database
     assert steps(shop) == {
         "by_region/shared": "irrelevant",
         "customers/counts": "irrelevant",
-        "listed": "differential",
+        "listed": "autonomous",
     }
     reasons = {step["node"].partition("/")[0]: step["reason"] for step in shop.trace(shop.version).to_pylist()}
     assert reasons["by_region"] == "no column that it reads changed: customer"
@@ -54,7 +54,7 @@ def test_a_column_that_only_a_condition_reads_matters(shop: tm.Database) -> None
         "by_region/counts": "irrelevant",
         "customers/counts": "irrelevant",
         "joined": "differential",
-        "listed": "differential",
+        "listed": "autonomous",
     }
     assert changes_at(shop, "joined") == {("south", 8): 1}
 

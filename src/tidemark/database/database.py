@@ -13,6 +13,7 @@ from tidemark.algebra.clock import CLOCK
 from tidemark.algebra.plans import Given, Negate, Stored, union
 from tidemark.algebra.types import VERSION
 from tidemark.database.auditing import audit
+from tidemark.database.classifying import Classification, classify
 from tidemark.database.clock import must_be_later, naive, stored_time
 from tidemark.database.explain import explain
 from tidemark.database.pairing import key_of
@@ -26,6 +27,7 @@ from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
 from tidemark.sql import statements as st
 from tidemark.sql.catalog import Relation, View
+from tidemark.sql.changes import bind_change
 from tidemark.sql.text import Source, dialect_named, fold
 
 TRACE = pa.schema(
@@ -120,6 +122,9 @@ class Database:
                 else:
                     self._session.rollback()
                 return None
+            case st.ExplainEffect(dml=dml, view=view):
+                effect = self.classify(view, dml)
+                return pa.table({"kind": [effect.kind], "reason": [effect.reason]})
             case st.Explain(name=name):
                 return pa.table({"explain": self.explain(name).splitlines()})
             case st.Audit(name=name):
@@ -257,7 +262,22 @@ class Database:
             relation = self._relation(view)
             if not isinstance(relation, View):
                 raise TidemarkError("not_a_view", f"{relation.name!r} is a table: there is nothing to derive")
-            return explain(relation, self._store.network, self._store.catalog)
+            return explain(relation, self._store.network, self._store.catalog, self._store.refreshes)
+
+    def classify(self, view: str, dml: str) -> Classification:
+        """What a statement, or a transaction of several, is to a view before it runs, and why.
+
+        The kind is untouched, irrelevant, autonomous, conditional or differential: the strongest that is true.
+        Nothing is run.
+        """
+        with self._store.lock:
+            self._store.must_be_open()
+            relation = self._relation(view)
+            if not isinstance(relation, View):
+                raise TidemarkError("not_a_view", f"{relation.name!r} is a table: a statement changes it or does not")
+            script = st.parse_script(Source(dml, self._dialect, self._store.now()))
+            changes = [bind_change(statement, self._store.catalog, source) for statement, source in script]
+            return classify(relation, changes, self._store.catalog, self._store.refreshes.known)
 
     def trace(self, version: int) -> pa.Table:
         """What was done for each affected node in the transaction that made the version."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidemark.algebra.clock import CLOCK
 from tidemark.algebra.plans import Aggregate, Sort, Window
 from tidemark.algebra.printing import show_algebra, show_node, show_plan
 from tidemark.calculus.extrema import has_extrema
@@ -12,11 +13,13 @@ from tidemark.database.pairing import key_of
 from tidemark.errors import TidemarkError
 from tidemark.network import Network, Node, NodeKind
 from tidemark.network.maintenance import maintenance_of
+from tidemark.network.refreshes import RefreshCache
 from tidemark.sql.catalog import Catalog, View
 
 
-def explain(view: View, network: Network, catalog: Catalog) -> str:
-    """The plan of a view and its key, then each node that serves it, how it is kept and its partial differentials."""
+def explain(view: View, network: Network, catalog: Catalog, cache: RefreshCache) -> str:
+    """The plan of a view and its key, then each node that serves it, how it is kept and its partial differentials,
+    which rows can matter to it, and when it can do without the relations below."""
     lines = [
         f"{'materialized view' if view.materialized else 'view'} {view.name} ({view.schema})",
         "",
@@ -27,7 +30,7 @@ def explain(view: View, network: Network, catalog: Catalog) -> str:
     if not view.materialized:
         return "\n".join([*lines, "", "strategy", "  expanded where it is used: nothing is stored"])
     for node in network.serving(view.name):
-        lines += ["", *_node(node)]
+        lines += ["", *_node(node), *_filters(node, cache), *_autonomous(node, cache)]
     lines += ["", "strategy", *_indented(_strategy(view))]
     return _labelled("\n".join(lines), network)
 
@@ -64,6 +67,23 @@ def _node(node: Node) -> list[str]:
     for partial in partial_differentials(node.input):
         lines.append(f"  Δ{affected}/{partial.state.value}{partial.influent} = {show_algebra(partial.plan)}")
     return lines + _law(node)
+
+
+def _filters(node: Node, cache: RefreshCache) -> list[str]:
+    """Which rows of a changed relation are looked at at all."""
+    if node.strategy == "complete":
+        return []
+    found = (cache.influence(node, relation) for relation in sorted(node.influents) if relation != CLOCK)
+    return [f"  {effect.reason}; others are filtered out first" for effect in found if effect.filter is not None]
+
+
+def _autonomous(node: Node, cache: RefreshCache) -> list[str]:
+    """When the node needs nothing but its own content and the change."""
+    lines: list[str] = []
+    for relation in sorted(node.influents):
+        reasons = cache.autonomous_reasons(node, relation)
+        lines += [f"  autonomous for changes of {relation} alone: {reason}" for reason in reasons]
+    return lines
 
 
 def _law(node: Node) -> list[str]:

@@ -24,13 +24,12 @@ from tidemark.sql import statements as st
 from tidemark.sql.catalog import Catalog, Relation, Table, View, kind_of
 from tidemark.sql.changes import (
     LEAVING,
+    Change,
     DeleteRows,
     InsertQuery,
     InsertRows,
     UpdateRows,
-    bind_delete,
-    bind_insert,
-    bind_update,
+    bind_change,
     table_for_change,
 )
 from tidemark.sql.queries import QueryBinder
@@ -127,12 +126,8 @@ class Transaction:
         match statement:
             case st.Query(tree=tree):
                 return self.fetch(QueryBinder(source, self.catalog).bind(tree))
-            case st.Insert(tree=tree):
-                self._change(bind_insert(tree, self.catalog, source))
-            case st.Update(tree=tree):
-                self._change(bind_update(tree, self.catalog, source))
-            case st.Delete(tree=tree):
-                self._change(bind_delete(tree, self.catalog, source))
+            case st.Insert() | st.Update() | st.Delete():
+                self._change(bind_change(statement, self.catalog, source))
             case st.CreateTable():
                 self._create_table(statement, source)
             case st.CreateView():
@@ -182,7 +177,7 @@ class Transaction:
 
     # Changes of tables
 
-    def _change(self, bound: InsertRows | InsertQuery | DeleteRows | UpdateRows) -> None:
+    def _change(self, bound: Change) -> None:
         match bound:
             case InsertRows(table=table, rows=rows):
                 self._insert(table, rows)

@@ -17,10 +17,10 @@ from tidemark.algebra.printing import show_expression
 from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
-from tidemark.network.autonomous import Attempt
+from tidemark.network.autonomous import AUTONOMOUS, Attempt
 from tidemark.network.build import COMPLETE, Network
 from tidemark.network.front import Front
-from tidemark.network.nodes import REPLACED, Node, Refresh, Stage
+from tidemark.network.nodes import REPLACED, Node, NodeKind, Refresh, Stage
 from tidemark.network.refreshes import RefreshCache
 from tidemark.network.settle import settle
 from tidemark.network.wave import Interest, Matter, Step, Wave, given_deltas
@@ -61,8 +61,16 @@ def _advance(node: Node, network: Network, wave: Wave, engine: Engine, cache: Re
     delta, read = _run(plan, node, given, engine)
     if delta.num_rows:
         wave.deltas[node.name] = delta
+    strategy = wave.strategies[node.name] = _strategy(plan, changed, network, wave)
     reason, rows_out = _reason(plan, changed, network), delta_tables.size(delta)
-    wave.steps.append(Step(node.label, plan.strategy, reason, rows_in, rows_out, read, _since(clock), filtered))
+    wave.steps.append(Step(node.label, strategy, reason, rows_in, rows_out, read, _since(clock), filtered))
+
+
+def _strategy(plan: Refresh, changed: frozenset[str], network: Network, wave: Wave) -> str:
+    """The step's name. What follows from an inner node alone is no more autonomous than that node's own step was."""
+    inner = (network.nodes[name] for name in changed & network.nodes.keys())
+    behind = {wave.strategies[node.name] for node in inner if node.kind is not NodeKind.VIEW}
+    return "differential" if plan.strategy == AUTONOMOUS and behind - {AUTONOMOUS} else plan.strategy
 
 
 def _matter(

@@ -16,7 +16,7 @@ from tidemark.algebra.types import Schema
 from tidemark.analysis.facts import Facts
 from tidemark.analysis.relevance import Influence, influence
 from tidemark.calculus.as_of import Block
-from tidemark.network.autonomous import Attempt, attempts, named
+from tidemark.network.autonomous import AUTONOMOUS, Attempt, attempts, named
 from tidemark.network.build import Network
 from tidemark.network.nodes import Node, NodeKind, Refresh, refresh
 from tidemark.network.relevance import ROWS
@@ -100,8 +100,17 @@ class RefreshCache:
         if len(changed) != 1 or len(deltas.keys() & relations_of(node.plan)) != 1:
             return ()
         [relation] = changed
-        if deltas[relation].num_rows > BULK_ROWS:
-            return ()
+        return self._attempts(node, relation) if deltas[relation].num_rows <= BULK_ROWS else ()
+
+    def autonomous_reasons(self, node: Node, relation: str) -> tuple[str, ...]:
+        """Why a node can follow changes of one relation from its own content and the change."""
+        alone = frozenset({relation})
+        plan = named(refresh(node, alone, Block(changed=alone)), node)
+        if plan.strategy == AUTONOMOUS:
+            return (plan.reason,)
+        return tuple(attempt.refresh.reason for attempt in self._attempts(node, relation))
+
+    def _attempts(self, node: Node, relation: str) -> tuple[Attempt, ...]:
         key = (node.name, relation)
         if key not in self.autonomous:
             self.autonomous[key] = attempts(node, relation, self.known.keys, self.unstored)

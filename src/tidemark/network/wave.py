@@ -60,11 +60,13 @@ class Matter:
 class Wave:
     """The deltas of a block, of tables and nodes, and the steps that derived them.
 
-    ``narrowed`` has what of a delta matters to who takes an interest in it.
+    ``strategies`` has those of the nodes that were derived, ``narrowed`` what of a delta matters to who takes an
+    interest in it.
     """
 
     deltas: dict[str, pa.Table]
     steps: list[Step] = field(default_factory=list)
+    strategies: dict[str, str] = field(default_factory=dict)
     narrowed: dict[tuple[str, Interest], pa.Table] = field(default_factory=dict)
 
     def matter(self, interests: Mapping[str, Interest], engine: Engine) -> Matter:

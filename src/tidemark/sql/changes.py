@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from sqlglot import exp
 
 from tidemark.algebra.clock import CLOCK
 from tidemark.algebra.expressions import Expression, Literal, Value
 from tidemark.algebra.plans import Given, Plan, Project, Scan
+from tidemark.errors import TidemarkError
+from tidemark.sql import statements as st
 from tidemark.sql.assignment import assigned, constant
 from tidemark.sql.catalog import Catalog, Table, View
 from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
@@ -63,6 +66,21 @@ def table_for_change(name: str, catalog: Catalog, source: Source, node: exp.Expr
     if name == CLOCK:
         raise source.error("reserved_name", "the clock is moved by transactions and by tick()", node)
     return relation
+
+
+Change: TypeAlias = InsertRows | InsertQuery | DeleteRows | UpdateRows
+
+
+def bind_change(statement: st.Statement, catalog: Catalog, source: Source) -> Change:
+    """A statement that changes a table; any other is refused."""
+    match statement:
+        case st.Insert(tree=tree):
+            return bind_insert(tree, catalog, source)
+        case st.Update(tree=tree):
+            return bind_update(tree, catalog, source)
+        case st.Delete(tree=tree):
+            return bind_delete(tree, catalog, source)
+    raise TidemarkError("syntax", "INSERT, UPDATE or DELETE is expected here")
 
 
 def bind_insert(tree: exp.Insert, catalog: Catalog, source: Source) -> InsertRows | InsertQuery:

@@ -87,6 +87,14 @@ class Explain:
 
 
 @dataclass(frozen=True)
+class ExplainEffect:
+    """EXPLAIN EFFECT OF a statement ON a view; its text keeps the places that it has in the script."""
+
+    dml: str
+    view: str
+
+
+@dataclass(frozen=True)
 class Audit:
     name: str
 
@@ -109,6 +117,7 @@ Statement: TypeAlias = (
     | Delete
     | Query
     | Explain
+    | ExplainEffect
     | Audit
     | Show
 )
@@ -321,9 +330,30 @@ def _question(cursor: _Cursor) -> Statement:
             )
         return Show(what.lower())
     inner = _Cursor(cursor.source, _retokenized(cursor))
+    if word == "EXPLAIN" and inner.accept("EFFECT", "OF"):
+        return _effect(inner)
     name = inner.name("the name of a view")
     inner.end()
     return Explain(name) if word == "EXPLAIN" else Audit(name)
+
+
+def _effect(cursor: _Cursor) -> ExplainEffect:
+    """What stands between OF and the last ON is the statement."""
+    tokens = cursor.rest()
+    last = max((i for i, token in enumerate(tokens) if token.text.upper() == "ON"), default=0)
+    if not last:
+        raise cursor.source.error(
+            "syntax",
+            "EXPLAIN EFFECT OF needs a statement and ON a view",
+            cursor.tokens[0],
+            hint="EXPLAIN EFFECT OF DELETE FROM t WHERE a < 5 ON v",
+        )
+    named = _Cursor(cursor.source, tokens[last + 1 :])
+    view = named.name("the name of a view")
+    named.end()
+    before, text = tokens[0].start, cursor.source.text
+    # Blanks in front keep the places of the whole text.
+    return ExplainEffect(" " * before + text[before : tokens[last].start], view)
 
 
 def _retokenized(cursor: _Cursor) -> list[Token]:

@@ -1,0 +1,183 @@
+"""What a statement, or a transaction of several, is to a view, before it runs: ``classify`` and EXPLAIN EFFECT.
+
+From the cheapest on (BLAKELEY 7.2): *untouched*, the view does not depend on the table; *irrelevant*, the statement
+cannot change it, whatever the tables hold; *autonomous*, its new content follows from its old one and the change;
+*conditional*, that is so for some changes, which is seen when the change is there; *differential*, tables are read.
+Nothing is run and nothing that is stored is read.
+
+A transaction is as its weakest statement is (Definitions 7.1 and 7.2): statements of different classes are not mixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from dataclasses import dataclass
+from typing import Final
+
+from tidemark.algebra.expressions import TRUE
+from tidemark.algebra.plans import Aggregate, Plan, relations_of
+from tidemark.analysis.autonomy import Autonomy, autonomy
+from tidemark.analysis.autonomy_classes import Class, class_of, decides
+from tidemark.analysis.autonomy_kept import Kept
+from tidemark.analysis.autonomy_updates import Deletion, Insertion, Update
+from tidemark.analysis.autonomy_updates import Statement as Analysed
+from tidemark.analysis.relevance import influence
+from tidemark.analysis.rendering import FALSE
+from tidemark.analysis.statements import cells_of, condition_of, delete_verdict, insert_verdict, update_verdict
+from tidemark.calculus.extrema import has_extrema
+from tidemark.calculus.group import is_merged
+from tidemark.network import Node, NodeKind, build
+from tidemark.network.build import COMPLETE, Definition
+from tidemark.network.nodes import expand
+from tidemark.network.refreshes import Known
+from tidemark.sql.catalog import Catalog, View
+from tidemark.sql.changes import Change, DeleteRows, InsertRows, UpdateRows
+
+KINDS: Final = ("untouched", "irrelevant", "autonomous", "conditional", "differential")
+"""From the cheapest on."""
+_NAMES: Final = {
+    Class.AUTONOMOUS: "autonomous",
+    Class.CONDITIONAL: "conditional",
+    Class.DIFFERENTIAL: "differential",
+}
+
+
+@dataclass(frozen=True)
+class Classification:
+    """What a statement is to a view, the strongest that is true, and why."""
+
+    kind: str
+    reason: str
+
+
+def classify(view: View, changes: Iterable[Change], catalog: Catalog, known: Known) -> Classification:
+    """The class of a transaction of these statements."""
+    found = [_classified(view, change, catalog, known) for change in changes]
+    if not found:
+        return Classification("untouched", "no statement changes a table")
+    weakest = max(found, key=lambda one: KINDS.index(one.kind))
+    if len(found) == 1:
+        return weakest
+    number = found.index(weakest) + 1
+    return Classification(weakest.kind, f"statement {number} of {len(found)}: {weakest.reason}")
+
+
+def _classified(view: View, change: Change, catalog: Catalog, known: Known) -> Classification:
+    table = change.table.name
+    definitions = {other.name: other.plan for other in catalog.relations.values() if isinstance(other, View)}
+    whole = expand(view.plan, definitions)
+    if table not in relations_of(whole):
+        return Classification("untouched", f"{view.name} does not depend on {table}")
+    irrelevant = why_irrelevant(whole, change, known)
+    if irrelevant is not None:
+        return Classification("irrelevant", irrelevant)
+    if not view.materialized:
+        return Classification("differential", f"{view.name} is not stored: it is evaluated when it is read")
+    if view.options.get("strategy") == COMPLETE:
+        return Classification("differential", f"{view.name} is declared with strategy = 'complete'")
+    return _ClassOfNodes(view, change, catalog, known).classification()
+
+
+def why_irrelevant(plan: Plan, change: Change, known: Known) -> str | None:
+    """Why a statement cannot change the rows of a plan over tables; None if it may."""
+    effect = influence(plan, change.table.name, known.facts)
+    if effect.filter == FALSE:
+        return effect.reason
+    match change:
+        case InsertRows(rows=rows):
+            verdict = insert_verdict(effect, rows)
+        case DeleteRows(plan=rows):
+            # A condition that asks other tables may hold for any row.
+            verdict = delete_verdict(effect, condition_of(rows) or TRUE)
+        case UpdateRows(plan=rows, coming=coming):
+            cells = cells_of(coming)
+            if cells is None:
+                return None
+            verdict = update_verdict(effect, condition_of(rows) or TRUE, cells)
+        case _:
+            return None
+    return verdict.reason if verdict.irrelevant else None
+
+
+class _ClassOfNodes:
+    """The class of a statement by the nodes that serve a view, as they would be without other views.
+
+    The statement itself meets the nodes that read its table; those above them meet the change of a node below.
+    """
+
+    def __init__(self, view: View, change: Change, catalog: Catalog, known: Known) -> None:
+        self._view, self._known = view, known
+        self._table = change.table.name
+        self._statement, self._is_whole = _analysed(change)
+        self._checks = {name: facts.checks for name, facts in known.facts.items()}
+        self._nodes = build([Definition(view.name, view.plan)]).nodes
+        below = (other.name for other in catalog.relations.values() if isinstance(other, View) and other.materialized)
+        definitions = {other.name: other.plan for other in catalog.relations.values() if isinstance(other, View)}
+        self._changed = {name for name in below if self._table in relations_of(expand(definitions[name], definitions))}
+        self._changed -= {view.name}
+        self._changed.add(self._table)
+
+    def classification(self) -> Classification:
+        reasons: dict[Class, str] = {}
+        for node in self._nodes.values():
+            touched = node.influents & self._changed
+            if touched:
+                kind, reason = self._of(node, touched)
+                reasons.setdefault(kind, reason)
+                self._changed.add(node.name)
+        weakest = min(reasons)
+        return Classification(_NAMES[weakest], reasons[weakest])
+
+    def _of(self, node: Node, touched: Set[str]) -> tuple[Class, str]:
+        if node.reads_everything:
+            return Class.DIFFERENTIAL, "its input is read again as a whole"
+        if isinstance(node.plan, Aggregate) and (not is_merged(node.plan) or has_extrema(node.plan)):
+            return Class.DIFFERENTIAL, "an aggregate is not merged from the change alone: its groups may be read again"
+        if node.kind is not NodeKind.VIEW and not isinstance(node.plan, Aggregate):
+            return Class.DIFFERENTIAL, "the partitions or first rows that the change touches are evaluated again"
+        if len(touched) > 1:
+            return Class.DIFFERENTIAL, f"it reads {' and '.join(sorted(touched))}, which change together"
+        [relation] = touched
+        if relation != self._table:
+            return _of_rules(autonomy(node.name, node.plan, relation, self._known.keys))
+        return self._of_statement(Kept.of(node.name, node.plan))
+
+    def _of_statement(self, kept: Kept) -> tuple[Class, str]:
+        if self._statement is not None and self._is_whole:
+            verdict = class_of(kept, self._statement, self._known.keys, self._checks)
+            return verdict.kind, verdict.reason
+        # Which rows the statement changes is not known from its text; rules about any change still hold.
+        rules = autonomy(kept.name, self._nodes[kept.name].plan, self._table, self._known.keys)
+        for rule in rules.rules:
+            if self._statement is not None and decides(rule, self._statement, self._known.facts[self._table]):
+                return Class.AUTONOMOUS, rule.reason
+        return _of_rules(rules)
+
+
+def _of_rules(rules: Autonomy) -> tuple[Class, str]:
+    """The class of any change of a relation for which these rules hold."""
+    if rules.always is not None:
+        return Class.AUTONOMOUS, rules.always.reason
+    if rules.rules:
+        return Class.CONDITIONAL, f"for some changes only: {rules.rules[0].reason}"
+    return Class.DIFFERENTIAL, "; ".join(dict.fromkeys(refusal.reason for refusal in rules.refusals))
+
+
+def _analysed(change: Change) -> tuple[Analysed | None, bool]:
+    """The statement as far as the analysis can look into it, and whether that is all of it.
+
+    A condition that asks other tables is taken to hold for any row; of an UPDATE whose values come from other tables
+    nothing is said.
+    """
+    table = change.table
+    match change:
+        case DeleteRows(plan=rows):
+            where = condition_of(rows)
+            return Deletion(table.name, TRUE if where is None else where), where is not None
+        case UpdateRows(plan=rows, coming=coming):
+            cells, where = cells_of(coming), condition_of(rows)
+            if cells is None:
+                return None, False
+            values = tuple(cells[position] for position in range(len(table.schema)))
+            return Update(table.name, values, TRUE if where is None else where), where is not None
+    return Insertion(table.name), True
