@@ -16,7 +16,7 @@ from typing import Final
 
 from tidemark.algebra.expressions import Expression, columns_of, conjunction
 from tidemark.algebra.failing import can_fail
-from tidemark.analysis.differences import ZERO, Closure, bound_of, closure, edge_of, is_difference
+from tidemark.analysis.differences import ZERO, Closure, OutOfClass, bound_of, closure, edge_of, is_difference
 from tidemark.analysis.formulas import (
     All,
     Atom,
@@ -29,13 +29,16 @@ from tidemark.analysis.formulas import (
     alternatives,
     atoms,
     both,
+    negation,
     variables,
 )
 from tidemark.analysis.rendering import rendered
-from tidemark.analysis.solving import without_by_solver
+from tidemark.analysis.solving import Model, model_by_differences, without_by_solver
 from tidemark.analysis.truth import Translation
 
 MOST_ALTERNATIVES: Final = 64
+FEW_CHOICES: Final = 6
+"""So few alternatives are compared with each other."""
 MOST_SHOWN: Final = 16
 """A filter with more alternatives than this is not worth its evaluation."""
 
@@ -72,8 +75,42 @@ def left_out(formula: Formula, kept: frozenset[int], translation: Translation) -
             shown = _projected(whole, kept, translation)
             if shown is not None:
                 found[shown] = None
-    weakest = [c for c in found if not any(set(o) < set(c) for o in found)]
+    weakest = _weakest(_widened(list(found), translation))
     return [()] if len(weakest) > MOST_SHOWN else weakest
+
+
+def _weakest(choices: list[Conjunction]) -> list[Conjunction]:
+    """Without alternatives that say all that another one says, and more."""
+    sets = [frozenset(choice) for choice in dict.fromkeys(choices)]
+    return [tuple(sorted(own, key=_order)) for own in sets if not any(other < own for other in sets)]
+
+
+def _order(atom: Atom) -> tuple[bool, Atom]:
+    return isinstance(atom, Bound), atom
+
+
+def _widened(choices: list[Conjunction], translation: Translation) -> list[Conjunction]:
+    """The alternatives without what the others make needless: ``a ∧ b`` or ``¬b`` is ``a`` or ``¬b``."""
+    if not 1 < len(choices) <= FEW_CHOICES:
+        return choices
+    whole = both(translation.universe(), *(negation(both(*choice)) for choice in choices))
+    widened = list[Conjunction]()
+    for choice in choices:
+        for atom in sorted(choice, key=_order, reverse=True):  # bounds first: without them NULL may be left out, too
+            shorter = tuple(other for other in choice if other != atom)
+            if isinstance(atom, Flag) and any(atom.column in _columns(other) for other in shorter):
+                continue
+            if _is_impossible(both(whole, *shorter)):
+                choice = shorter
+        widened.append(choice)
+    return widened
+
+
+def _is_impossible(formula: Formula) -> bool:
+    try:
+        return model_by_differences(formula) is Model.NONE
+    except (OutOfClass, TooMany):
+        return False
 
 
 def _others(formula: Formula, kept: frozenset[int]) -> tuple[frozenset[Variable], frozenset[str]]:

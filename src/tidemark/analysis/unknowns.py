@@ -87,7 +87,8 @@ class Unknowns:
         """When the expression is NULL, and when it fails."""
         if expression.type.kind is Kind.BOOLEAN:
             truth = self.truth(expression)
-            return truth.null, truth.error
+            answered = isinstance(expression, Call) and expression.function.startswith("is_")
+            return False if answered else truth.null, truth.error
         amount = self.amount(expression)
         return amount.null, amount.error
 
