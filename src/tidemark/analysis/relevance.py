@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tidemark.algebra.expressions import Call, Expression, conjunction, conjuncts, shift
 from tidemark.algebra.plans import Plan, Scan, walk
 from tidemark.algebra.types import BOOLEAN, Schema
-from tidemark.analysis.conditions import Answer, Facts, always_true, eliminated, implies, never_true
+from tidemark.analysis.conditions import Answer, Facts, always_true, eliminated_one_by_one, implies, never_true
 from tidemark.analysis.rendering import FALSE
 from tidemark.analysis.ways import TooManyWays, Tracing, Way
 from tidemark.analysis.wording import plain
@@ -71,7 +71,7 @@ def _filter(ways: tuple[Way, ...], facts: Facts) -> Expression | None:
     found: list[Expression] = []
     for way in ways:
         own = frozenset(range(way.own, way.own + way.width))
-        condition = eliminated(conjunction(way.conditions), own, way.facts)
+        condition = eliminated_one_by_one(way.conditions, own, way.facts)
         if condition is None:
             return None
         simple = simplified(shift(condition, -way.own), facts)

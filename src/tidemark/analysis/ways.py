@@ -72,6 +72,7 @@ class Way:
     operator that looks at whole bags reads of the rows (the plan's outputs, if there is none): if that stays the same
     for an update, and as often as before, nothing above notices. The first ``lower`` conditions are asked below that
     operator. ``watched`` is what decides how often a row is there. A ``settled`` way matters whatever is asked above.
+    ``origins`` are the names of the relations that the columns are from.
     """
 
     facts: Facts
@@ -83,6 +84,7 @@ class Way:
     seen: Expressions | None = None
     lower: int = 0
     settled: bool = False
+    origins: tuple[str, ...] = ()
 
     def asked(self, conditions: Iterable[Expression]) -> Way:
         """The same way, where these conditions on the outputs are asked, too."""
@@ -121,7 +123,7 @@ class Way:
         """The same way with further columns of which nothing is known but their types."""
         wider = self.facts.beside(Facts(tuple(fields)))
         added = wider.all_columns()[len(self.facts.columns) :]
-        return replace(self, facts=wider), added
+        return replace(self, facts=wider, origins=self.origins + ("",) * len(added)), added
 
     def beside(self, right: Way) -> Way:
         """The rows of both, of which at most one is touching."""
@@ -141,6 +143,7 @@ class Way:
             self.seen if self.seen is not None else None if right.seen is None else moved(right.seen),
             touching.lower,
             touching.settled,
+            self.origins + right.origins,
         )
 
 
@@ -159,7 +162,8 @@ class Tracing:
         match plan:
             case Scan(relation=relation, columns_=schema):
                 facts = self.facts(relation, schema)
-                return [Way(facts, facts.all_columns()[: len(schema)])]
+                origins = (relation,) * len(facts.columns)
+                return [Way(facts, facts.all_columns()[: len(schema)], origins=origins)]
             case Values(rows=rows, columns_=schema) if len(rows) <= MOST_EXISTING:
                 literals = (tuple(Literal(v, f.type) for v, f in zip(row, schema, strict=True)) for row in rows)
                 return [Way(Facts(), row) for row in literals]
@@ -198,17 +202,19 @@ class Tracing:
         match plan:
             case Scan(relation=scanned, columns_=schema):
                 facts = self.facts(scanned, schema)
-                touching = Way(facts, facts.all_columns()[: len(schema)], own=0, width=len(facts.columns))
+                origins = (scanned,) * len(facts.columns)
+                outputs = facts.all_columns()[: len(schema)]
+                touching = Way(facts, outputs, own=0, width=len(facts.columns), origins=origins)
                 return [touching] if scanned == relation else []
             case Filter(input=source, predicate=predicate):
-                return [way.asked(conjuncts(predicate)) for way in of(source)]
+                return [way.asked((predicate,)) for way in of(source)]
             case Project(input=source, expressions=expressions):
                 return [way.computing(expressions).giving(expressions) for way in of(source)]
             case Join(left=left, right=right, predicate=predicate):
                 on_left, on_right = of(left), of(right)
                 pairs = [one.beside(other) for one in on_left for other in self.existing(right)]
                 pairs += [one.beside(other) for other in on_right for one in self.existing(left)]
-                return [pair.asked(conjuncts(predicate)) for pair in pairs]
+                return [pair.asked((predicate,)) for pair in pairs]
             case Union(parts=parts):
                 return [way for part in parts for way in of(part)]
             case Negate(input=source) | Net(input=source):
@@ -261,11 +267,19 @@ def _with_more(way: Way, schema: Schema) -> Way:
 
 def _anything(schema: Schema) -> Way:
     facts = Facts.of(schema)
-    return Way(facts, facts.all_columns())
+    return Way(facts, facts.all_columns(), origins=("",) * len(schema))
 
 
 def _is_true(condition: Expression) -> Expression:
     return Call("is_true", (condition,), BOOLEAN, nullable=False)
+
+
+def is_computed(condition: Expression) -> bool:
+    """Whether the condition asks no more than that something can be computed."""
+    match condition:
+        case Call(function="is_not_null", arguments=(Call(function="is_null"),)):
+            return True
+    return False
 
 
 def _computed(expression: Expression) -> Expression:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
-from tidemark.algebra.expressions import Expression, conjuncts
+from tidemark.algebra.expressions import Column, Expression, columns_of, conjuncts, transform
 from tidemark.algebra.printing import show_expression
-from tidemark.analysis.ways import Way
+from tidemark.analysis.ways import Way, is_computed
 
 MOST_SHOWN = 3
 
@@ -25,9 +27,23 @@ def plain(condition: Expression) -> str:
 
 def needs(ways: Iterable[Way]) -> str:
     """What the view asks of the rows, for each way in which they reach it."""
-    texts = dict.fromkeys(" and ".join(map(plain, way.conditions)) or "nothing" for way in ways)
+    texts = dict.fromkeys(_asked(way) for way in ways)
     shown = list(texts)[:MOST_SHOWN] + ["…"] * (len(texts) > MOST_SHOWN)
-    return ", or ".join(shown)
+    return ", or ".join(shown) or "nothing"
+
+
+def _asked(way: Way) -> str:
+    """What a way asks, with the names of relations where columns of the same name are asked about."""
+    conditions = [condition for condition in way.conditions if not is_computed(condition)]
+    read = sorted({index for condition in conditions for index in columns_of(condition)})
+    names = Counter(way.facts.columns[index].name for index in read)
+
+    def named(part: Expression) -> Expression | None:
+        if isinstance(part, Column) and names[part.name] > 1 and way.origins[part.index]:
+            return replace(part, name=f"{way.origins[part.index]}.{part.name}")
+        return None
+
+    return " and ".join(plain(transform(condition, named)) for condition in conditions) or "nothing"
 
 
 def _without_parentheses(text: str) -> str:
