@@ -11,12 +11,12 @@ from tidemark.algebra.clock import CLOCK, CLOCK_SCHEMA, CLOCK_TEXT
 from tidemark.algebra.plans import Stored, relations_of
 from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError
-from tidemark.sql.catalog import Catalog, Table
+from tidemark.sql.catalog import Catalog, Table, View
 
 
-def with_clock(catalog: Catalog) -> Catalog:
-    """The catalog, with a clock if one of its views reads it."""
-    if CLOCK in catalog.relations or not any(CLOCK in relations_of(view.plan) for view in catalog.views):
+def with_clock(catalog: Catalog, view: View) -> Catalog:
+    """The catalog, with a clock if the view that was defined in it reads one."""
+    if CLOCK in catalog.relations or CLOCK not in relations_of(view.plan):
         return catalog
     return catalog.with_relation(Table(CLOCK, CLOCK_SCHEMA, CLOCK_TEXT))
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tidemark.database.transition import network_of
 from tidemark.errors import TidemarkError
 from tidemark.network.maintenance import maintenance
-from tidemark.sql.catalog import Catalog
+from tidemark.sql.catalog import Catalog, View
 
 
-def must_be_as_declared(catalog: Catalog) -> None:
-    """Refuse a catalog with a view that was declared incremental and cannot be kept so."""
-    declared = [view for view in catalog.materialized_views if view.options.get("strategy") == "incremental"]
+def must_be_as_declared(catalog: Catalog, defined: Iterable[View]) -> None:
+    """Refuse a catalog if one of the views that were defined in it was declared incremental and cannot be kept so."""
+    declared = [view for view in defined if view.materialized and view.options.get("strategy") == "incremental"]
     if not declared:
         return
     network = network_of(catalog)

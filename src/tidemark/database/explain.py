@@ -30,7 +30,7 @@ def explain(view: View, network: Network, catalog: Catalog, cache: RefreshCache)
     if not view.materialized:
         return "\n".join([*lines, "", "strategy", "  expanded where it is used: nothing is stored"])
     for node in network.serving(view.name):
-        lines += ["", *_node(node), *_filters(node, cache), *_autonomous(node, cache)]
+        lines += ["", *_node(node), *_filters(node, cache), *_autonomous(node, network, cache)]
     lines += ["", "strategy", *_indented(_strategy(view))]
     return _labelled("\n".join(lines), network)
 
@@ -77,10 +77,12 @@ def _filters(node: Node, cache: RefreshCache) -> list[str]:
     return [f"  {effect.reason}; others are filtered out first" for effect in found if effect.filter is not None]
 
 
-def _autonomous(node: Node, cache: RefreshCache) -> list[str]:
+def _autonomous(node: Node, network: Network, cache: RefreshCache) -> list[str]:
     """When the node needs nothing but its own content and the change."""
     lines: list[str] = []
     for relation in sorted(node.influents):
+        if relation in network.nodes and network.nodes[relation].kind is not NodeKind.VIEW:
+            continue
         reasons = cache.autonomous_reasons(node, relation)
         lines += [f"  autonomous for changes of {relation} alone: {reason}" for reason in reasons]
     return lines

@@ -137,7 +137,7 @@ class Store:
 
     def _commit_of(self, work: Work, wave: Wave, transition: Transition, version: int) -> Commit:
         created, given = self._creations(wave, transition)
-        shared = {name for name, node in transition.passing.nodes.items() if not node.is_stored}
+        shared = transition.passing.unstored
         return Commit(
             version,
             self._clock(),

@@ -244,12 +244,14 @@ class Transaction:
             self.statements += 1
             return
         view = bind_view(statement, self.catalog, source)
+        defined: tuple[View, ...] = (view,)
         if statement.or_replace and self.catalog.get(view.name) is not None:
             self._replace(view, source)
+            defined += self.catalog.above(view.name)
         else:
             self._define(view)
-        self.catalog = with_clock(self.catalog)
-        must_be_as_declared(self.catalog)
+        self.catalog = with_clock(self.catalog, view)
+        must_be_as_declared(self.catalog, defined)
 
     def _replace(self, view: View, source: Source) -> None:
         before = self.catalog.relations[view.name]

@@ -70,6 +70,11 @@ class Network:
         return {name: tuple(nodes) for name, nodes in found.items()}
 
     @cached_property
+    def unstored(self) -> frozenset[str]:
+        """The nodes of which nothing is stored."""
+        return frozenset(name for name, node in self.nodes.items() if not node.is_stored)
+
+    @cached_property
     def replaced(self) -> tuple[Node, ...]:
         """The views whose definition is another one than what is stored was derived by."""
         return tuple(node for node in self.nodes.values() if node.strategy == REPLACED)

@@ -25,10 +25,10 @@ class Front:
         for node in first:
             self._add(node)
 
-    def reached(self, relation: str) -> None:
-        """The relation has changed: those who read it are to be visited."""
+    def reached(self, relation: str, found: Iterable[str] | None = None) -> None:
+        """The relation has changed: those who read it, or only those found among them, are to be visited."""
         readers = self._network.readers.get(relation, ())
-        for reader in readers:
+        for reader in readers if found is None else map(self._network.nodes.__getitem__, found):
             self._add(reader)
         node = self._network.nodes.get(relation)
         if node is not None and node.kind is NodeKind.SHARED:

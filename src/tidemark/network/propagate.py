@@ -18,28 +18,43 @@ from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
 from tidemark.network.autonomous import AUTONOMOUS, Attempt
-from tidemark.network.build import COMPLETE, Network
+from tidemark.network.build import Network
 from tidemark.network.front import Front
-from tidemark.network.nodes import REPLACED, Node, NodeKind, Refresh, Stage
-from tidemark.network.refreshes import RefreshCache
+from tidemark.network.nodes import Node, NodeKind, Refresh, Stage
+from tidemark.network.refreshes import WHOLE, RefreshCache
 from tidemark.network.settle import settle
 from tidemark.network.wave import Interest, Matter, Step, Wave, given_deltas
-
-_WHOLE = (COMPLETE, REPLACED)
 
 
 def propagate(network: Network, changed: Mapping[str, pa.Table], engine: Engine, cache: RefreshCache) -> Wave:
     """Derive the deltas of all affected nodes from the net deltas of tables, and of all replaced views."""
     wave = Wave({name: delta for name, delta in changed.items() if delta.num_rows})
     front = Front(network, network.replaced)
-    for name in wave.deltas:
-        front.reached(name)
+    for name in tuple(wave.deltas):
+        _reach(name, front, network, wave, cache)
     for node in front:
         _advance(node, network, wave, engine, cache)
         if node.name in wave.deltas:
-            front.reached(node.name)
+            _reach(node.name, front, network, wave, cache)
         front.discard(node, wave.deltas)
     return wave
+
+
+def _reach(name: str, front: Front, network: Network, wave: Wave, cache: RefreshCache) -> None:
+    """Let those who read a changed relation be visited. Where they are many, only those to which it can matter are;
+    one step stands for all others."""
+    started = time.perf_counter()
+    finder = cache.finder(name, network)
+    if finder is None:
+        front.reached(name)
+        return
+    found = finder.among(wave.deltas[name])
+    front.reached(name, found)
+    others = len(network.readers[name]) - len(found)
+    if others:
+        rows = delta_tables.size(wave.deltas[name])
+        reason = f"found by their filters: no changed row of {name} can matter to them"
+        wave.steps.append(Step(f"{others} other nodes", "irrelevant", reason, rows, 0, 0, _since(started), rows))
 
 
 def _advance(node: Node, network: Network, wave: Wave, engine: Engine, cache: RefreshCache) -> None:
@@ -50,7 +65,7 @@ def _advance(node: Node, network: Network, wave: Wave, engine: Engine, cache: Re
     changed = touched & matter.deltas.keys()
     rows_in = sum(delta_tables.size(wave.deltas[name]) for name in touched)
     filtered = rows_in - sum(delta_tables.size(matter.deltas[name]) for name in changed)
-    if not changed and node.strategy not in _WHOLE:
+    if not changed and node.strategy not in WHOLE:
         reason = _why_irrelevant(node, touched, network, wave, cache)
         wave.steps.append(Step(node.label, "irrelevant", reason, rows_in, 0, 0, _since(clock), filtered))
         return
@@ -76,7 +91,7 @@ def _strategy(plan: Refresh, changed: frozenset[str], network: Network, wave: Wa
 def _matter(
     node: Node, touched: frozenset[str], network: Network, wave: Wave, engine: Engine, cache: RefreshCache
 ) -> Matter:
-    if node.strategy in _WHOLE:
+    if node.strategy in WHOLE:
         return Matter(wave.deltas, {})
     interests = {name: cache.interest(node, name, network) for name in touched}
     below = {name: Interest(columns) for name, columns in cache.columns_of(node, network).items()}

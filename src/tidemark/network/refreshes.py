@@ -14,14 +14,18 @@ from tidemark.algebra.plans import Filter, Given, Plan, Scan, relations_of, tran
 from tidemark.algebra.reading import Columns, columns_read
 from tidemark.algebra.types import Schema
 from tidemark.analysis.facts import Facts
+from tidemark.analysis.finding import Finder
 from tidemark.analysis.relevance import Influence, influence
 from tidemark.calculus.as_of import Block
 from tidemark.network.autonomous import AUTONOMOUS, Attempt, attempts, named
-from tidemark.network.build import Network
-from tidemark.network.nodes import Node, NodeKind, Refresh, refresh
+from tidemark.network.build import COMPLETE, Network
+from tidemark.network.nodes import REPLACED, Node, NodeKind, Refresh, refresh
 from tidemark.network.relevance import ROWS
 from tidemark.network.wave import Interest
 
+MANY_READERS: Final = 16
+"""Where more nodes than these read a relation, those to which its change can matter are looked up."""
+WHOLE: Final = (COMPLETE, REPLACED)
 BULK_ROWS: Final = 50_000
 """From how many changed rows on a grouping's input is summed up inside the engine."""
 
@@ -47,6 +51,7 @@ class RefreshCache:
     columns: dict[str, dict[str, Columns]] = field(default_factory=dict)
     influences: dict[tuple[str, str], Influence] = field(default_factory=dict)
     interests: dict[tuple[str, str], Interest] = field(default_factory=dict)
+    finders: dict[str, Finder[str]] = field(default_factory=dict)
     autonomous: dict[tuple[str, str], tuple[Attempt, ...]] = field(default_factory=dict)
 
     def columns_of(self, node: Node, network: Network) -> dict[str, Columns]:
@@ -84,6 +89,19 @@ class RefreshCache:
             plan = node.plan if relation in relations_of(node.plan) else _over_shared(node)
             self.influences[key] = influence(plan, relation, self.known.facts)
         return self.influences[key]
+
+    def finder(self, relation: str, network: Network) -> Finder[str] | None:
+        """Finds the nodes to which a change of the relation can matter, where many read it."""
+        readers = network.readers.get(relation, ())
+        if len(readers) <= MANY_READERS or relation == CLOCK:
+            return None
+        if relation not in self.finders:
+            is_whole = {node.name for node in readers if node.strategy in WHOLE}
+            self.finders[relation] = Finder(
+                (node.name, None if node.name in is_whole else self.influence(node, relation).filter)
+                for node in readers
+            )
+        return self.finders[relation]
 
     def get(self, node: Node, changed: frozenset[str], deltas: Mapping[str, pa.Table]) -> Refresh:
         # Which relations below changed decides how old and new states are read, so it is part of the key.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -96,26 +97,31 @@ class Catalog:
     """All relations by name, in order of creation."""
 
     relations: Mapping[str, Relation] = field(default_factory=lambda: MappingProxyType({}))
+    folded: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), compare=False, repr=False)
+    """The names as they are, by what they are in lower case."""
 
     def get(self, name: str) -> Relation | None:
         return self.relations.get(name)
 
     def with_relation(self, relation: Relation) -> Catalog:
-        return replace(self, relations=MappingProxyType({**self.relations, relation.name: relation}))
+        name = relation.name
+        return Catalog(
+            MappingProxyType({**self.relations, name: relation}), MappingProxyType({**self.folded, name.lower(): name})
+        )
 
     def without(self, *names: str) -> Catalog:
         kept = {key: value for key, value in self.relations.items() if key not in names}
-        return replace(self, relations=MappingProxyType(kept))
+        return Catalog(MappingProxyType(kept), MappingProxyType({name.lower(): name for name in kept}))
 
-    @property
+    @cached_property
     def tables(self) -> tuple[Table, ...]:
         return tuple(r for r in self.relations.values() if isinstance(r, Table))
 
-    @property
+    @cached_property
     def views(self) -> tuple[View, ...]:
         return tuple(r for r in self.relations.values() if isinstance(r, View))
 
-    @property
+    @cached_property
     def materialized_views(self) -> tuple[View, ...]:
         return tuple(view for view in self.views if view.materialized)
 
@@ -140,13 +146,13 @@ class Catalog:
 
     def must_be_new(self, name: str) -> None:
         """Refuse a name that is taken, also when it differs only in case (stores may not tell them apart)."""
-        for existing in self.relations:
-            if existing.lower() == name.lower():
-                raise TidemarkError(
-                    "exists",
-                    f"there is already a relation named {existing!r}",
-                    hint="drop it first, or choose another name",
-                )
+        existing = self.folded.get(name.lower())
+        if existing is not None:
+            raise TidemarkError(
+                "exists",
+                f"there is already a relation named {existing!r}",
+                hint="drop it first, or choose another name",
+            )
 
     def suggestions(self, name: str) -> str:
         known = sorted(name for name in self.relations if name != CLOCK)

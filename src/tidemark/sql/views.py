@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from tidemark.algebra.approximate import approximate_columns, approximate_key
-from tidemark.algebra.plans import Plan
+from tidemark.algebra.plans import Plan, relations_of
 from tidemark.sql.catalog import Catalog, View
 from tidemark.sql.columns import narrowed, widened
 from tidemark.sql.queries import QueryBinder, check_output, rename
@@ -56,7 +56,8 @@ def bind_view(statement: CreateView, catalog: Catalog, source: Source, seen: Map
 
 def _approximate(plan: Plan, statement: CreateView, catalog: Catalog, source: Source) -> frozenset[int]:
     """The approximate columns of a view, which must not serve as keys in it."""
-    known = {view.name: view.approximate for view in catalog.views}
+    read = (catalog.get(name) for name in relations_of(plan))
+    known = {view.name: view.approximate for view in read if isinstance(view, View)}
     found = approximate_key(plan, known)
     if found is not None and statement.materialized:
         what, name = found
