@@ -28,7 +28,7 @@ class Amounts(Unknowns):
     def amount(self, expression: Expression) -> Amount:
         known = self._amounts.get(expression)
         if known is None:
-            known = self._amounts[expression] = self._amount(expression)
+            known = self._amounts[expression] = self._amount(self.folded(expression))
         return known
 
     def _amount(self, expression: Expression) -> Amount:

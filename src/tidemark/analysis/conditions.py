@@ -34,7 +34,7 @@ class Answer(enum.Enum):
 def possible(condition: Expression, facts: Facts, *, or_fails: bool = False) -> Answer:
     """Whether there is a row for which the condition is true (or, if asked, for which it fails).
 
-    Of a conjunction a part that fails counts where the parts before it are true: it is promised to see no other row.
+    Of a conjunction a part that fails counts where no part before it is false.
     Rows are those that the facts allow. Of the CHECK conditions those count which share columns with the condition,
     directly or through others; that some row satisfies the rest is taken for granted.
 
@@ -50,8 +50,8 @@ def possible(condition: Expression, facts: Facts, *, or_fails: bool = False) -> 
     """
     translation = translate((condition,), facts)
     if or_fails:
-        return _answer(translation.true_or_failing(conjuncts(condition)), translation)
-    return _answer(translation.truth(condition).true, translation)
+        return answer(translation.true_or_failing((condition,)), translation)
+    return answer(translation.truth(condition).true, translation)
 
 
 def never_true(condition: Expression, facts: Facts, *, or_fails: bool = False) -> bool:
@@ -71,7 +71,7 @@ def implies(premise: Expression, conclusion: Expression, facts: Facts) -> Answer
     """
     translation = translate((premise, conclusion), facts)
     counterexample = both(translation.truth(premise).true, negation(translation.truth(conclusion).true))
-    found = _answer(counterexample, translation)
+    found = answer(counterexample, translation)
     return {Answer.YES: Answer.NO, Answer.NO: Answer.YES}.get(found, found)
 
 
@@ -96,10 +96,15 @@ def eliminated(condition: Expression, kept: frozenset[int], facts: Facts) -> Exp
     >>> show_expression(eliminated(conjunction(parts), frozenset({0}), facts))
     '(i <= 7)'
     """
-    translation = translate((condition,), facts)
-    if _answer(translation.true_or_failing(conjuncts(condition)), translation) is Answer.NO:
+    return eliminated_one_by_one((condition,), kept, facts)
+
+
+def eliminated_one_by_one(conditions: tuple[Expression, ...], kept: frozenset[int], facts: Facts) -> Expression | None:
+    """The same for conditions that are asked one after the other, each of the rows for which those before are true."""
+    translation = translate(conditions, facts)
+    if answer(translation.true_or_failing(conditions), translation) is Answer.NO:
         return FALSE
-    return projection(conjuncts(condition), kept, translation)
+    return projection(conditions, kept, translation)
 
 
 def translate(conditions: Iterable[Expression], facts: Facts) -> Translation:
@@ -126,10 +131,11 @@ def _connected(columns: frozenset[int], facts: Facts) -> tuple[Expression, ...]:
     return tuple(found)
 
 
-def _answer(formula: Formula, translation: Translation) -> Answer:
+def answer(formula: Formula, translation: Translation) -> Answer:
+    """Whether the formula can be true of a row of which the facts of the translation are true."""
     if formula is False:
         return Answer.NO
-    match model_of(both(formula, translation.universe())):
+    match model_of(translation.with_facts(formula)):
         case Model.NONE:
             return Answer.NO
         case Model.SOME if translation.exact:

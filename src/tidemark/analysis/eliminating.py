@@ -3,20 +3,21 @@
     ∃ others: (p ∧ q) = p ∧ ∃ others: q          if p reads kept columns only
 
 Parts of a conjunction that read kept columns only stay as they were written, as long as none that can fail stands
-before them. The rest is taken apart into alternatives, and the others' variables are left out of each (exact for
-differences). What is out of that class is left to the solver's quantifier elimination, and where that does not help,
-to nothing: leaving out a part of a conjunction lets more rows pass, never fewer.
+before them; if one stands behind them, they need only not be false. The rest is taken apart into alternatives, and the
+others' variables are left out of each (exact for differences). What is out of that class is left to the solver's
+quantifier elimination, and where that does not help, to nothing: leaving out a part of a conjunction lets more rows
+pass, never fewer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import takewhile
 from typing import Final
 
-from tidemark.algebra.expressions import Expression, columns_of, conjunction
+from tidemark.algebra.expressions import Call, Expression, columns_of, conjunction, conjuncts
 from tidemark.algebra.failing import can_fail
-from tidemark.analysis.differences import ZERO, Closure, bound_of, closure, edge_of, is_difference
+from tidemark.algebra.types import BOOLEAN
+from tidemark.analysis.differences import ZERO, Closure, OutOfClass, bound_of, closure, edge_of, is_difference
 from tidemark.analysis.formulas import (
     All,
     Atom,
@@ -29,27 +30,54 @@ from tidemark.analysis.formulas import (
     alternatives,
     atoms,
     both,
+    negation,
     variables,
 )
 from tidemark.analysis.rendering import rendered
-from tidemark.analysis.solving import without_by_solver
+from tidemark.analysis.solving import Model, model_by_differences, without_by_solver
 from tidemark.analysis.truth import Translation
 
 MOST_ALTERNATIVES: Final = 64
+FEW_CHOICES: Final = 6
+"""So few alternatives are compared with each other."""
 MOST_SHOWN: Final = 16
 """A filter with more alternatives than this is not worth its evaluation."""
 
 
-def projection(parts: tuple[Expression, ...], kept: frozenset[int], translation: Translation) -> Expression | None:
-    """The conjunction of the parts with all but the kept columns left out; None if it says nothing."""
-    before = len(tuple(takewhile(lambda part: not can_fail(part), parts)))
-    own = tuple(part for part in parts[:before] if columns_of(part) <= kept)
-    rest = tuple(part for part in parts if part not in own)
-    if not rest:
-        return _said(own)
-    asked = both(translation.true_or_failing(rest), translation.universe())
-    found = rendered(left_out(asked, kept, translation), translation)
+def projection(asked: tuple[Expression, ...], kept: frozenset[int], translation: Translation) -> Expression | None:
+    """What conditions that are asked one after the other say about the kept columns; None if that is nothing."""
+    own: list[Expression] = []
+    rest: list[Expression] = []
+    for condition in asked:
+        parts = conjuncts(condition)
+        if any(translation.truth(other).error is not False for other in rest):
+            rest.append(condition)
+            continue
+        fails = [translation.truth(part).error is not False for part in parts]
+        before = fails.index(True) if any(fails) else len(parts)
+        mine = [part for part in parts[:before] if columns_of(part) <= kept and not can_fail(part)]
+        # Where a part is NULL a later one of the same condition can still fail.
+        own += [_not_false(part, translation) for part in mine] if any(fails) else mine
+        others = tuple(part for part in parts if part not in mine)
+        rest += [conjunction(others)] if others else []
+    found = said_of(translation.true_or_failing(tuple(rest)), kept, translation) if rest else None
     return _said((*own, *(() if found is None else (found,))))
+
+
+def _not_false(part: Expression, translation: Translation) -> Expression:
+    never_null = translation.truth(part).null is False or not any(
+        translation.facts.columns[index].nullable for index in columns_of(part)
+    )
+    return part if never_null else Call("is_not_false", (part,), BOOLEAN, nullable=False)
+
+
+def said_of(formula: Formula, kept: frozenset[int], translation: Translation) -> Expression | None:
+    """The formula about rows with all but the kept columns left out; None if it says nothing.
+
+    It says nothing that is so only because types have ends: that ``i < k`` leaves out the greatest number.
+    """
+    whole = translation.with_facts(formula, ends_of_types=False)
+    return rendered(left_out(whole, kept, translation), translation)
 
 
 def _said(parts: tuple[Expression, ...]) -> Expression | None:
@@ -67,8 +95,42 @@ def left_out(formula: Formula, kept: frozenset[int], translation: Translation) -
             shown = _projected(whole, kept, translation)
             if shown is not None:
                 found[shown] = None
-    weakest = [c for c in found if not any(set(o) < set(c) for o in found)]
+    weakest = _weakest(_widened(list(found), translation))
     return [()] if len(weakest) > MOST_SHOWN else weakest
+
+
+def _weakest(choices: list[Conjunction]) -> list[Conjunction]:
+    """Without alternatives that say all that another one says, and more."""
+    sets = [frozenset(choice) for choice in dict.fromkeys(choices)]
+    return [tuple(sorted(own, key=_order)) for own in sets if not any(other < own for other in sets)]
+
+
+def _order(atom: Atom) -> tuple[bool, Atom]:
+    return isinstance(atom, Bound), atom
+
+
+def _widened(choices: list[Conjunction], translation: Translation) -> list[Conjunction]:
+    """The alternatives without what the others make needless: ``a ∧ b`` or ``¬b`` is ``a`` or ``¬b``."""
+    if not 1 < len(choices) <= FEW_CHOICES:
+        return choices
+    whole = translation.with_facts(both(*(negation(both(*choice)) for choice in choices)))
+    widened = list[Conjunction]()
+    for choice in choices:
+        for atom in sorted(choice, key=_order, reverse=True):  # bounds first: without them NULL may be left out, too
+            shorter = tuple(other for other in choice if other != atom)
+            if isinstance(atom, Flag) and any(atom.column in _columns(other) for other in shorter):
+                continue
+            if _is_impossible(both(whole, *shorter)):
+                choice = shorter
+        widened.append(choice)
+    return widened
+
+
+def _is_impossible(formula: Formula) -> bool:
+    try:
+        return model_by_differences(formula) is Model.NONE
+    except (OutOfClass, TooMany):
+        return False
 
 
 def _others(formula: Formula, kept: frozenset[int]) -> tuple[frozenset[Variable], frozenset[str]]:
@@ -124,7 +186,8 @@ def _projected(choice: Conjunction, kept: frozenset[int], translation: Translati
 
 def _needed(whole: Closure, translation: Translation) -> list[Bound]:
     """Bounds from which all others follow, given the limits of the columns."""
-    limits = [atom for atom in atoms(translation.universe()) if isinstance(atom, Bound) and len(atom.terms) == 1]
+    about = {node for pair in whole.edges for node in pair if node != ZERO}
+    limits = [bound for bound in translation.bounds_of(about) if isinstance(bound, Bound)]
     needed = [bound_of(*pair, weight) for pair, weight in whole.edges.items()]
     # Bounds between two columns are left out first: those with a constant say more to a reader, and to an index.
     for bound in sorted(needed, key=lambda b: (-len(b.terms), b)):

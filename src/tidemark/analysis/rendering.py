@@ -12,7 +12,7 @@ from functools import reduce
 
 from tidemark.algebra.expressions import Call, Cast, Column, Expression, Literal, conjunction
 from tidemark.algebra.functions import FUNCTIONS, implicit_cast_allowed
-from tidemark.algebra.types import BOOLEAN, INT, Kind, Type, common_type
+from tidemark.algebra.types import BIGINT, BOOLEAN, INT, Kind, Type, common_type
 from tidemark.analysis.domains import is_dense, range_of, unit_of, value_of_number
 from tidemark.analysis.formulas import Atom, Bound, Conjunction, Flag, Variable
 from tidemark.analysis.unknowns import Unknowns
@@ -113,25 +113,31 @@ def _between(left: Column, right: Column, apart: int, strict: bool, name: str) -
         return Call(name or "le", (distance, Literal(apart, INT)), BOOLEAN, nullable)
     if not left.type.is_exact or not right.type.is_exact:
         return None
+    if apart < 0:  # left + |apart| ≤ right
+        return _with_sum(right, left, -apart, name or "ge")
     return _with_sum(left, right, apart, name or "le")
 
 
 def _with_sum(left: Column, right: Column, apart: int, name: str) -> Expression | None:
-    """The sum as a DECIMAL that has a digit more than either of its parts, so that it cannot be out of range."""
-    unit = unit_of(right.type)
+    """left op right + apart, in a type that the sum cannot leave."""
     low, high = range_of(right.type)
-    if low is None or high is None or not low <= apart * unit <= high:
+    if low is None or high is None or not low <= apart * unit_of(right.type) <= high:
         return None
-    wide = right.type.as_decimal()
-    signature = FUNCTIONS["add"].resolve((wide, wide))
-    if signature is None or signature.result.precision <= wide.precision:
-        return None
+    if all(side.type.kind in (Kind.SMALLINT, Kind.INT) for side in (left, right)):
+        wide = total = shared = BIGINT
+    else:
+        wide = right.type.as_decimal()
+        signature = FUNCTIONS["add"].resolve((wide, wide))
+        if signature is None or signature.result.precision <= wide.precision:
+            return None
+        total = signature.result
+        common = common_type(left.type, total)
+        if common is None or not all(implicit_cast_allowed(type, common) for type in (left.type, total)):
+            return None
+        shared = common
     constant = Literal(value_of_number(apart, wide, ()), wide)
-    total = Call("add", (_as(right, wide), constant), signature.result, right.nullable)
-    shared = common_type(left.type, signature.result)
-    if shared is None or not all(implicit_cast_allowed(t, shared) for t in (left.type, signature.result)):
-        return None
-    return Call(name, (_as(left, shared), _as(total, shared)), BOOLEAN, left.nullable or total.nullable)
+    sum_ = Call("add", (_as(right, wide), constant), total, right.nullable)
+    return Call(name, (_as(left, shared), _as(sum_, shared)), BOOLEAN, left.nullable or right.nullable)
 
 
 def _as(expression: Expression, type: Type) -> Expression:

@@ -30,18 +30,22 @@ class Translation(Amounts):
     def truth(self, condition: Expression) -> Truth:
         known = self._truths.get(condition)
         if known is None:
-            known = self._truths[condition] = self._truth(condition)
+            known = self._truths[condition] = self._truth(self.folded(condition))
         return known
 
-    def true_or_failing(self, parts: tuple[Expression, ...]) -> Formula:
-        """When all parts of a condition are true, or one fails that sees the row: those before it are true."""
-        reached: Formula = True
-        failed: Formula = False
-        for part in parts:
-            truth = self.truth(part)
-            failed = either(failed, both(reached, truth.error))
-            reached = both(reached, truth.true)
-        return either(reached, failed)
+    def true_or_failing(self, conditions: tuple[Expression, ...]) -> Formula:
+        """When all of some conditions that are asked one after the other are true, or one fails that sees the row.
+
+        A condition sees the rows for which those before it are true. Within one condition NULL keeps nothing from
+        failing: engines evaluate ``NULL AND 1 / 0 = 1``.
+        """
+        result: Formula = True
+        for condition in reversed(conditions):
+            truth = self.truth(condition)
+            # What is never NULL nor false is true where it does not fail: e ∨ (¬e ∧ rest) is e ∨ rest.
+            passed = True if truth.false is False and truth.true == negation(truth.error) else truth.true
+            result = either(truth.error, both(passed, result))
+        return result
 
     def _truth(self, condition: Expression) -> Truth:
         match condition:

@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tidemark.algebra.expressions import Call, Cast, Expression, Literal, walk
+from tidemark.algebra.expressions import Call, Case, Cast, Expression, Literal, columns_of, walk
 from tidemark.algebra.failing import fails_itself
 from tidemark.algebra.functions import FUNCTIONS
+from tidemark.algebra.scalar import value_of
 from tidemark.algebra.types import Kind, Type
 from tidemark.analysis.domains import Range, has_numbers, is_dense, range_of, unit_of
 from tidemark.analysis.facts import Facts
@@ -27,11 +28,14 @@ from tidemark.analysis.formulas import (
     Some,
     Variable,
     at_most_zero,
+    atoms,
     both,
     either,
     negation,
+    variables,
     zero,
 )
+from tidemark.errors import TidemarkError
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,7 @@ class Unknowns:
         self.exact = True
         self.definitions: list[Formula] = []
         self.limits: dict[Variable, Range] = {}
+        self._ends: dict[Variable, Range] = {}
         texts = {e.value for whole in expressions for e in walk(whole) if isinstance(e, Literal)}
         self.texts = tuple(sorted({"", *(text for text in texts if isinstance(text, str))}))
         self.ranks = {text: place for place, text in enumerate(self.texts)}
@@ -85,9 +90,21 @@ class Unknowns:
         """When the expression is NULL, and when it fails."""
         if expression.type.kind is Kind.BOOLEAN:
             truth = self.truth(expression)
-            return truth.null, truth.error
+            answered = isinstance(expression, Call) and expression.function.startswith("is_")
+            return False if answered else truth.null, truth.error
         amount = self.amount(expression)
         return amount.null, amount.error
+
+    def folded(self, expression: Expression) -> Expression:
+        """An expression of constants as its value; one that fails, or is a float or a new text, as it is."""
+        if not isinstance(expression, Call | Case | Cast) or columns_of(expression):
+            return expression
+        try:
+            value = value_of(expression, ())
+        except TidemarkError:
+            return expression
+        known = not isinstance(value, float | tuple) and (not isinstance(value, str) or value in self.ranks)
+        return Literal(value, expression.type) if known else expression
 
     # Columns
 
@@ -110,12 +127,11 @@ class Unknowns:
 
     def _number(self, variable: Variable, type: Type) -> Linear:
         self.exact = self.exact and (self._room or not variable.dense)
-        least, most = range_of(type)
-        unit = unit_of(type)
-        self.limits.setdefault(
-            variable, (None if least is None else least / unit, None if most is None else most / unit)
-        )
-        return Linear.of(variable, unit)
+        if variable not in self._ends:
+            unit = unit_of(type)
+            least, most = (None if end is None else end / unit for end in range_of(type))
+            self._ends[variable] = self.limits[variable] = least, most
+        return Linear.of(variable, unit_of(type))
 
     def unknown_truth(self, condition: Expression) -> Truth:
         null, error = self._unknown_nullness(condition)
@@ -178,14 +194,31 @@ class Unknowns:
             self.limits[variable] = limit if low is None else max(low, limit), high
         return True
 
-    def universe(self) -> Formula:
-        """What holds for every row: its limits, its CHECK conditions, and what named numbers are."""
+    def with_facts(self, formula: Formula, *, ends_of_types: bool = True) -> Formula:
+        """The formula and what is known of what it is about: limits, CHECK conditions, what named numbers are.
+
+        Definitions and CHECK conditions that have nothing to do with it, which rows can satisfy by themselves, are
+        left out; so are, if not wanted, the limits that are only the ends of types.
+        """
+        names, told, pending = _names(formula), list[Formula](), list(self.definitions)
+        while connected := [part for part in pending if names & _names(part)]:
+            told += connected
+            pending = [part for part in pending if part not in connected]
+            names |= frozenset[str]().union(*map(_names, connected))
+        about = variables((formula, *told))
+        return both(formula, *told, *self.bounds_of(about, ends_of_types=ends_of_types))
+
+    def bounds_of(self, numbers: Iterable[Variable], *, ends_of_types: bool = True) -> list[Formula]:
+        """The limits of variables as formulas."""
         bounds: list[Formula] = []
-        for variable, (low, high) in self.limits.items():
-            number = Linear.of(variable)
-            bounds += [] if low is None else [at_most_zero(Linear.constantly(low).minus(number))]
-            bounds += [] if high is None else [at_most_zero(number.minus(Linear.constantly(high)))]
-        return both(*bounds, *self.definitions)
+        for variable in numbers:
+            number, ends = Linear.of(variable), self._ends[variable]
+            low, high = self.limits[variable]
+            if low is not None and (ends_of_types or low != ends[0]):
+                bounds.append(at_most_zero(Linear.constantly(low).minus(number)))
+            if high is not None and (ends_of_types or high != ends[1]):
+                bounds.append(at_most_zero(number.minus(Linear.constantly(high))))
+        return bounds
 
     # How far numbers go
 
@@ -211,6 +244,13 @@ class Unknowns:
             at_most_zero(sum_.minus(Linear.constantly(low)), strict=True) if below else False,
             at_most_zero(Linear.constantly(high).minus(sum_), strict=True) if above else False,
         )
+
+
+def _names(formula: Formula) -> frozenset[str]:
+    found: set[str] = set()
+    for atom in atoms(formula):
+        found.update((atom.name,) if isinstance(atom, Flag) else (variable.name for variable, _ in atom.terms))
+    return frozenset(found)
 
 
 def _bound_unless_null(formula: Formula) -> Bound | None:

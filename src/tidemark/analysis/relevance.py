@@ -1,0 +1,114 @@
+"""Which rows of a relation can matter to a plan: an ordinary filter over the relation's own columns (Algorithm 3.1).
+
+A row that comes or leaves changes the plan's output only if it reaches it in some way (``ways.py``). What each way
+asks, with the columns of all other rows left out, is a condition on the row alone; the filter is true where one of them
+is. A row for which it is not true has no effect on the plan, in any database, and lets nothing fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tidemark.algebra.expressions import Call, Expression, conjunction, conjuncts, shift
+from tidemark.algebra.plans import Plan, Scan, walk
+from tidemark.algebra.types import BOOLEAN, Schema
+from tidemark.analysis.conditions import Answer, Facts, always_true, eliminated_one_by_one, implies, never_true
+from tidemark.analysis.rendering import FALSE
+from tidemark.analysis.ways import TooManyWays, Tracing, Way
+from tidemark.analysis.wording import plain
+
+
+@dataclass(frozen=True)
+class Influence:
+    """How a relation influences a plan. ``filter`` is None if every row can matter, FALSE if none can.
+
+    ``ways`` is None if there are too many of them to be looked at; then nothing is said.
+    """
+
+    relation: str
+    facts: Facts
+    ways: tuple[Way, ...] | None
+    filter: Expression | None
+
+    @property
+    def reason(self) -> str:
+        """What the filter says, in words."""
+        if self.filter is None:
+            return f"every row of {self.relation} can matter"
+        if self.filter == FALSE:
+            return f"no row of {self.relation} can matter"
+        return f"only rows of {self.relation} with {plain(self.filter)} can matter"
+
+
+def influence(plan: Plan, relation: str, facts_of_relations: Mapping[str, Facts]) -> Influence:
+    """How rows of the relation reach the plan, and which of them can.
+
+    >>> from tidemark.algebra.expressions import Literal
+    >>> from tidemark.algebra.plans import Filter, Scan
+    >>> from tidemark.algebra.types import INT, Field, Schema
+    >>> r = Scan("r", Schema((Field("a", INT),)))
+    >>> above = Call("gt", (r.column(0), Literal(7, INT)), BOOLEAN)
+    >>> influence(Filter(r, above), "r", {}).reason
+    'only rows of r with a > 7 can matter'
+    """
+    tracing = Tracing(facts_of_relations)
+    schema = next((p.schema for p in walk(plan) if isinstance(p, Scan) and p.relation == relation), Schema(()))
+    facts = tracing.facts(relation, schema)
+    try:
+        ways = tuple(tracing.touching(plan, relation))
+    except TooManyWays:
+        return Influence(relation, facts, None, None)
+    return Influence(relation, facts, ways, _filter(ways, facts))
+
+
+def relevance_filter(plan: Plan, relation: str, facts_of_relations: Mapping[str, Facts]) -> Expression | None:
+    """The condition on rows of the relation without which they have no effect on the plan; None if there is none."""
+    return influence(plan, relation, facts_of_relations).filter
+
+
+def _filter(ways: tuple[Way, ...], facts: Facts) -> Expression | None:
+    found: list[Expression] = []
+    for way in ways:
+        own = frozenset(range(way.own, way.own + way.width))
+        condition = eliminated_one_by_one(way.conditions, own, way.facts)
+        if condition is None:
+            return None
+        simple = simplified(shift(condition, -way.own), facts)
+        if simple is None:
+            return None
+        if simple != FALSE and simple not in found:
+            found.append(simple)
+    return any_of(_weakest(found, facts), facts)
+
+
+def simplified(condition: Expression, facts: Facts) -> Expression | None:
+    """The condition without the parts that follow from the others or from the facts; None if nothing remains."""
+    if never_true(condition, facts):
+        return FALSE
+    parts = list(conjuncts(condition))
+    for part in tuple(reversed(parts)):
+        others = [other for other in parts if other is not part]
+        if implies(conjunction(tuple(others)), part, facts) is Answer.YES:
+            parts = others
+    return conjunction(tuple(parts)) if parts else None
+
+
+def _weakest(conditions: list[Expression], facts: Facts) -> list[Expression]:
+    """Those that no other follows from: a condition that implies another one adds nothing to it."""
+    kept = list(conditions)
+    for condition in conditions:
+        others = [other for other in kept if other is not condition]
+        if any(implies(condition, other, facts) is Answer.YES for other in others):
+            kept = others
+    return kept
+
+
+def any_of(conditions: list[Expression], facts: Facts) -> Expression | None:
+    """The conditions, one of which holds; None if that is so for every row."""
+    if not conditions:
+        return FALSE
+    result = conditions[0]
+    for condition in conditions[1:]:
+        result = Call("or", (result, condition), BOOLEAN, result.nullable or condition.nullable)
+    return None if len(conditions) > 1 and always_true(result, facts) else result
