@@ -78,7 +78,7 @@ def test_what_a_rule_derives_is_the_change_by_first_principle(name: str) -> None
     for table in world.tables:
         for node, found in rules_of(world, table):
             for rule in found.rules:
-                for tables, after in random_transitions(world, table, (None, 0, 1, 2), 4, 150):
+                for tables, after in random_transitions(world, table, (None, 0, 1, 2), 4, 90):
                     check(world, table, node, rule, tables, after)
 
 

@@ -7,9 +7,13 @@ import random
 import pytest
 
 from tests.analysis.instances import Tables, World, derived, random_transitions, undecided
+from tidemark.algebra.expressions import Column, Literal, transform
 from tidemark.algebra.printing import show_plan
+from tidemark.algebra.scalar import value_of
+from tidemark.algebra.types import INT, Field
 from tidemark.analysis.autonomy import Rule
 from tidemark.analysis.autonomy_advice import advice
+from tidemark.analysis.autonomy_boundaries import boundaries
 from tidemark.analysis.autonomy_classes import Class, classified
 from tidemark.analysis.autonomy_kept import Kept
 from tidemark.analysis.autonomy_sight import Sight
@@ -239,3 +243,47 @@ def test_what_a_statement_is_to_a_view_and_what_the_view_would_have_to_show(
     verdict = classified("v", node.plan, statement, world.keys, world.checks)
     given = advice("v", node.plan, statement, world.keys, world.checks)
     assert (verdict.kind, [list(a.columns) for a in given if a.kind is Class.AUTONOMOUS]) == (kind, shown)
+
+
+BOUNDED = """
+CREATE TABLE r1 (h INT NOT NULL, i INT NOT NULL);
+CREATE TABLE r2 (j INT NOT NULL, k INT NOT NULL CHECK (k BETWEEN 0 AND 30));
+CREATE MATERIALIZED VIEW v AS SELECT h, j FROM r1, r2 WHERE i > k AND k > 10 AND i < 20;
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "p", "irrelevant", "autonomous"),
+    [
+        ("i < 777", 12, True, True),  # i is 12 at least
+        ("i < 777", 13, False, False),
+        ("i < 777", 19, False, False),
+        ("i < 777", 20, False, True),  # all rows go
+        ("i < 777 AND h > 5", 20, False, True),
+        ("i < 777 OR h = 777", 12, False, True),
+        ("i < 777 OR h = 777", 15, False, False),
+        ("h < 777", 15, False, True),
+    ],
+)
+def test_the_boundaries_of_a_statement_with_a_parameter(where: str, p: int, irrelevant: bool, autonomous: bool) -> None:
+    world = World.of(BOUNDED)
+    node = world.network.nodes["v"]
+    given = world.statement(f"DELETE FROM r1 WHERE {where}").where
+    asked = transform(given, lambda e: Column(2, "p", e.type) if isinstance(e, Literal) and e.value == 777 else None)
+    found = boundaries(Kept.of("v", node.plan), "r1", asked, (Field("p", INT),), world.checks)
+    assert found is not None
+    assert (value_of(found.irrelevant, (p,)), value_of(found.autonomous, (p,))) == (irrelevant, autonomous)
+    if not autonomous:
+        return
+    statement = world.statement(f"DELETE FROM r1 WHERE {where.replace('777', str(p))}")
+    chance = random.Random(where)
+    for _ in range(100):
+        tables: Tables = {
+            "r1": bag([(chance.randrange(4, 8), chance.randrange(9, 22)) for _ in range(4)]),
+            "r2": bag([(chance.randrange(2), chance.randrange(9, 21)) for _ in range(3)]),
+        }
+        after = world.after(statement, tables["r1"])
+        assert after is not None
+        stored = world.content(node, tables)
+        left = {row: w for row, w in stored.items() if value_of(found.going, (*row, p)) is not True}
+        assert world.content(node, {**tables, "r1": after}) == left

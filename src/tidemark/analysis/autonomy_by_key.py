@@ -119,7 +119,7 @@ def by_keys_of_all(kept: Kept, relation: str, keys: RelationKeys) -> Rule | Refu
     """The rule for deletions from a relation that stands several times in the only term."""
     terms = kept.terms(relation)
     if len(terms) != 1 or not terms[0].places:
-        return Refusal(f"{relation!r} is joined with itself in one part of a union")
+        return Refusal("its rows come from several parts of an outer join or of a union")
     change = Scan(relation, terms[0].leaves[terms[0].places[0]].schema, State.DELTA)
     left: Plan = kept.old
     parts: list[Plan] = []

@@ -43,7 +43,21 @@ class Verdict:
 
 
 def classified(name: str, plan: Plan, statement: Statement, keys: RelationKeys, checks: Checks) -> Verdict:
-    """The class of a statement for the stored relation ``name``, which holds the rows of ``plan``."""
+    """The class of a statement for the stored relation ``name``, which holds the rows of ``plan``.
+
+    >>> from tidemark.algebra.expressions import TRUE, Call, Literal
+    >>> from tidemark.algebra.plans import Join, Project
+    >>> from tidemark.algebra.types import BOOLEAN, INT, Field
+    >>> r = Scan("r", Schema((Field("a", INT), Field("b", INT))))
+    >>> s = Scan("s", Schema((Field("c", INT),)))
+    >>> joined = Join(r, s, Call("eq", (r.column(0), Join(r, s, TRUE).column(2)), BOOLEAN))
+    >>> view = Project(joined, ("c",), (joined.column(2),))
+    >>> classified("v", view, Deletion("r", Call("gt", (r.column(0), Literal(5, INT)), BOOLEAN)), {}, {}).kind.name
+    'AUTONOMOUS'
+    >>> hidden = Deletion("r", Call("gt", (r.column(1), Literal(5, INT)), BOOLEAN))
+    >>> classified("v", view, hidden, {}, {}).refusals[0].reason
+    'it does not show which rows the deletion is about: r.b'
+    """
     return class_of(Kept.of(name, plan), statement, keys, checks)
 
 

@@ -85,7 +85,7 @@ class Sight:
             for condition in self.term.conditions + self.more:
                 for column, value in _equations(condition):
                     if column not in known and columns_of(value) <= known.keys():
-                        known[column] = _replaced(value, known)
+                        known[column] = with_values(value, known)
                         grown = True
         return known
 
@@ -94,7 +94,7 @@ class Sight:
 
     def seen(self, expression: Expression) -> Expression:
         """An expression of extended attributes, over stored columns."""
-        return _replaced(expression, self.extended)
+        return with_values(expression, self.extended)
 
     def asked(self, condition: Expression) -> Expression | None:
         """A condition over stored columns that is true exactly where the given one is; None if none is found."""
@@ -188,7 +188,8 @@ def _solved(side: Expression, value: Expression) -> tuple[Column | None, Express
     return None, value
 
 
-def _replaced(expression: Expression, known: Mapping[int, Expression]) -> Expression:
+def with_values(expression: Expression, known: Mapping[int, Expression]) -> Expression:
+    """The expression with each column replaced by the expression that gives its value."""
     return transform(expression, lambda e: known[e.index] if isinstance(e, Column) else None)
 
 

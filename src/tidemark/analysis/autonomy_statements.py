@@ -51,12 +51,12 @@ def deleted_by_condition(kept: Kept, statement: Deletion, checks: Checks) -> Rul
     found: list[Expression] = []
     for sight in sights:
         if sight.term.places:
-            condition = _one_of(_at_places(statement.where, sight.term))
+            condition = one_of(_at_places(statement.where, sight.term))
             shown = sight.asked(condition)
             if shown is None:
                 return _hidden("which rows the deletion is about", condition, sight, relation)
             found.append(shown)
-    chosen = _agreed(found, sights, [_one_of(_at_places(statement.where, s.term)) for s in sights])
+    chosen = _agreed(found, sights, [one_of(_at_places(statement.where, s.term)) for s in sights])
     if chosen is None:
         return Refusal("its parts do not tell in one way which rows the deletion is about")
     reason = f"it shows which of its rows come from rows of {relation!r} that are deleted"
@@ -181,7 +181,7 @@ def _at_places(condition: Expression, term: Term) -> tuple[Expression, ...]:
     return tuple(moved)
 
 
-def _one_of(conditions: tuple[Expression, ...]) -> Expression:
+def one_of(conditions: tuple[Expression, ...]) -> Expression:
     if not conditions:
         return FALSE
     result = conditions[0]
