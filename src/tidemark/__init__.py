@@ -10,9 +10,19 @@
 >>> db.close()
 """
 
-from tidemark.database import Change, Database, Subscription, Transaction, connect
+from tidemark.database import Advice, Change, Classification, Database, Subscription, Transaction, connect
 from tidemark.errors import Place, TidemarkError
 
 __version__ = "0.1.0"
 
-__all__ = ["Change", "Database", "Place", "Subscription", "TidemarkError", "Transaction", "connect"]
+__all__ = [
+    "Advice",
+    "Change",
+    "Classification",
+    "Database",
+    "Place",
+    "Subscription",
+    "TidemarkError",
+    "Transaction",
+    "connect",
+]

@@ -1,8 +1,10 @@
-"""The facade: connect, execute, transaction, changes, subscribe, audit, explain."""
+"""The facade: connect, execute, transaction, changes, subscribe, classify, advise, audit, explain."""
 
+from tidemark.database.advising import Advice
+from tidemark.database.classifying import Classification
 from tidemark.database.connect import connect
 from tidemark.database.database import Database
 from tidemark.database.subscription import Change, Subscription
 from tidemark.database.transaction import Transaction
 
-__all__ = ["Change", "Database", "Subscription", "Transaction", "connect"]
+__all__ = ["Advice", "Change", "Classification", "Database", "Subscription", "Transaction", "connect"]

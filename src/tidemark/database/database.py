@@ -12,6 +12,7 @@ import pyarrow as pa
 from tidemark.algebra.clock import CLOCK
 from tidemark.algebra.plans import Given, Negate, Stored, union
 from tidemark.algebra.types import VERSION
+from tidemark.database.advising import Advice, advise
 from tidemark.database.auditing import audit
 from tidemark.database.classifying import Classification, classify
 from tidemark.database.clock import must_be_later, naive, stored_time
@@ -28,6 +29,7 @@ from tidemark.log import deltas as delta_tables
 from tidemark.sql import statements as st
 from tidemark.sql.catalog import Relation, View
 from tidemark.sql.changes import bind_change
+from tidemark.sql.templates import bind_template
 from tidemark.sql.text import Source, dialect_named, fold
 
 TRACE = pa.schema(
@@ -278,6 +280,20 @@ class Database:
             script = st.parse_script(Source(dml, self._dialect, self._store.now()))
             changes = [bind_change(statement, self._store.catalog, source) for statement, source in script]
             return classify(relation, changes, self._store.catalog, self._store.refreshes.known)
+
+    def advise(self, view: str, dml: str) -> Advice:
+        """For which values of its parameters a statement is irrelevant or autonomous to a view, and which columns the
+        view would have to show for more of it to be autonomous: ``DELETE FROM t WHERE a < :p``. Nothing is run."""
+        with self._store.lock:
+            self._store.must_be_open()
+            relation = self._relation(view)
+            if not isinstance(relation, View):
+                raise TidemarkError("not_a_view", f"{relation.name!r} is a table: a statement changes it or does not")
+            script = st.parse_script(Source(dml, self._dialect, self._store.now()))
+            if len(script) != 1:
+                raise TidemarkError("syntax", "advise takes one statement")
+            template = bind_template(script[0][0], self._store.catalog, script[0][1])
+            return advise(relation, template, self._store.catalog, self._store.refreshes.known)
 
     def trace(self, version: int) -> pa.Table:
         """What was done for each affected node in the transaction that made the version."""

@@ -86,7 +86,7 @@ def bind_change(statement: st.Statement, catalog: Catalog, source: Source) -> Ch
 def bind_insert(tree: exp.Insert, catalog: Catalog, source: Source) -> InsertRows | InsertQuery:
     refuse_other_parts(tree, ("this", "expression"), source)
     target = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
-    table = table_for_change(_table_name(target, source), catalog, source, target)
+    table = table_for_change(table_name(target, source), catalog, source, target)
     named = [fold(column) for column in tree.this.expressions] if isinstance(tree.this, exp.Schema) else None
     positions = _positions(table, named, source, tree.this)
     if isinstance(tree.expression, exp.Values):
@@ -142,7 +142,7 @@ def bind_update(tree: exp.Update, catalog: Catalog, source: Source) -> UpdateRow
 
 def _selected(target: exp.Expr, where: exp.Expr | None, catalog: Catalog, source: Source) -> tuple[Table, Plan, Scope]:
     """The table, the plan of its rows that the condition picks, and the scope of its columns."""
-    table = table_for_change(_table_name(target, source), catalog, source, target)
+    table = table_for_change(table_name(target, source), catalog, source, target)
     alias = target.args.get("alias")
     if alias is not None:
         refuse_other_parts(alias, ("this",), source)
@@ -154,7 +154,7 @@ def _selected(target: exp.Expr, where: exp.Expr | None, catalog: Catalog, source
     return table, plan, scope
 
 
-def _table_name(node: exp.Expr, source: Source) -> str:
+def table_name(node: exp.Expr, source: Source) -> str:
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
         raise source.error("unsupported", "a table's name is expected here", node)
     if node.args.get("db") is not None:

@@ -1,0 +1,170 @@
+"""An aid for those who design views and statements (BLAKELEY 8.2): ``advise``.
+
+For a view and a statement, perhaps with parameters: what the statement is to the view; for which values of the
+parameters it is irrelevant, and for which it is autonomous; and which columns the view would have to show besides for
+it to be autonomous. Nothing is run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+from tidemark.algebra.expressions import TRUE, Call, Column, Expression, columns_of, transform
+from tidemark.algebra.plans import relations_of
+from tidemark.analysis.autonomy import rules_of
+from tidemark.analysis.autonomy_advice import showing
+from tidemark.analysis.autonomy_boundaries import boundaries
+from tidemark.analysis.autonomy_classes import Class, class_of, decides
+from tidemark.analysis.autonomy_kept import Kept
+from tidemark.analysis.autonomy_updates import Deletion, Insertion, Statement, Update
+from tidemark.analysis.boundaries import delete_boundary, insert_boundary, update_boundary
+from tidemark.analysis.facts import Facts
+from tidemark.analysis.relevance import influence, simplified
+from tidemark.analysis.rendering import FALSE
+from tidemark.analysis.wording import plain
+from tidemark.network import build
+from tidemark.network.build import Definition
+from tidemark.network.nodes import expand
+from tidemark.network.refreshes import Known
+from tidemark.sql.catalog import Catalog, View
+from tidemark.sql.templates import Template
+
+ALWAYS: Final = "always"
+
+
+@dataclass(frozen=True)
+class Wider:
+    """Columns, as table.column, that a view would have to show besides, and what the statement would be to it then."""
+
+    columns: tuple[str, ...]
+    kind: str
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What is known of a statement for any values of its parameters.
+
+    ``irrelevant`` and ``autonomous`` are conditions on the parameters, ``always``, or None where none was found;
+    ``wider`` has the ways to make more of it autonomous, those with the fewest columns first.
+    """
+
+    irrelevant: str | None
+    autonomous: str | None
+    wider: tuple[Wider, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [
+            f"irrelevant: {self.irrelevant or 'not for any values that could be found'}",
+            f"autonomous: {self.autonomous or 'not for any values that could be found'}",
+        ]
+        shown = (f"showing {', '.join(way.columns)} too would make it {way.kind}" for way in self.wider)
+        return "\n".join([*lines, *shown])
+
+
+def advise(view: View, template: Template, catalog: Catalog, known: Known) -> Advice:
+    """What can be said of a statement with parameters, and how to make more of it."""
+    table = template.table.name
+    definitions = {other.name: other.plan for other in catalog.relations.values() if isinstance(other, View)}
+    whole = expand(view.plan, definitions)
+    if table not in relations_of(whole):
+        return Advice(ALWAYS, ALWAYS)
+    effect = influence(whole, table, known.facts)
+    cells = dict(template.cells)
+    match template.kind:
+        case "delete":
+            boundary = delete_boundary(effect, template.where, template.parameters)
+        case "update":
+            boundary = update_boundary(effect, template.where, cells, template.parameters)
+        case _:
+            boundary = insert_boundary(effect, cells, template.parameters)
+    nodes = [node for node in build([Definition(view.name, view.plan)]).nodes.values() if table in node.influents]
+    if not view.materialized or not nodes:
+        return Advice(_words(boundary, template), None)
+    found = [_Analysis(Kept.of(node.name, node.plan), template, known) for node in nodes]
+    autonomous = found[0].autonomous if len(found) == 1 else _all_always(found)
+    wider = found[0].wider() if len(found) == 1 and autonomous != ALWAYS else ()
+    return Advice(_words(boundary, template), autonomous, wider)
+
+
+def _all_always(found: list[_Analysis]) -> str | None:
+    return ALWAYS if all(one.autonomous == ALWAYS for one in found) else None
+
+
+@dataclass(frozen=True)
+class _Analysis:
+    """A statement with parameters and one stored relation."""
+
+    kept: Kept
+    template: Template
+    known: Known
+
+    @property
+    def checks(self) -> dict[str, tuple[Expression, ...]]:
+        return {name: facts.checks for name, facts in self.known.facts.items()}
+
+    @cached_property
+    def autonomous(self) -> str | None:
+        """For which parameters the statement is autonomous."""
+        table = self.template.table.name
+        if not self.template.parameters:
+            verdict = class_of(self.kept, self._statement, self.known.keys, self.checks)
+            return ALWAYS if verdict.kind is Class.AUTONOMOUS else None
+        rules = rules_of(self.kept, table, self.known.keys).rules
+        # A rule about any change of the table needs no look at the condition.
+        if any(decides(rule, self._statement, self.known.facts[table]) for rule in rules):
+            return ALWAYS
+        if self.template.kind != "delete":
+            return None
+        bounds = boundaries(self.kept, table, self.template.where, self.template.parameters, self.checks)
+        return None if bounds is None else _words(bounds.autonomous, self.template)
+
+    def wider(self) -> tuple[Wider, ...]:
+        """Columns that would make the statement autonomous for all parameters; no set that contains a smaller one."""
+        table = self.template.table
+        refusals = rules_of(self.kept, table.name, self.known.keys).refusals
+        own = (column for column in columns_of(self.template.where) if column < len(table.schema))
+        asked = {f"{table.name}.{table.schema[column].name}" for column in own}
+        wanted = [frozenset(refusal.missing) for refusal in refusals if refusal.missing] + [frozenset(asked)]
+        found: list[frozenset[str]] = []
+        for columns in sorted(set(filter(None, wanted)), key=lambda columns: (len(columns), sorted(columns))):
+            kept = showing(self.kept, table.name, tuple(sorted(columns)))
+            if kept is not None and replace(self, kept=kept).autonomous == ALWAYS:
+                found += [columns] if not any(known < columns for known in found) else []
+        return tuple(Wider(tuple(sorted(columns)), "autonomous") for columns in found)
+
+    @property
+    def _statement(self) -> Statement:
+        """The statement; of one with parameters the condition may hold for any row."""
+        name, schema = self.template.table.name, self.template.table.schema
+        where = self.template.where if not self.template.parameters else TRUE
+        match self.template.kind:
+            case "delete":
+                return Deletion(name, where)
+            case "update":
+                given = dict(self.template.cells)
+                own = (Column(i, f.name, f.type, f.nullable) for i, f in enumerate(schema.fields))
+                return Update(name, tuple(given.get(column.index, column) for column in own), where)
+        return Insertion(name)
+
+
+def _words(condition: Expression | None, template: Template) -> str | None:
+    """A condition on the parameters in words."""
+    if condition is None:
+        return None
+    simple = simplified(transform(condition, _positive), Facts(template.parameters))
+    if simple is None or simple == TRUE:
+        return ALWAYS
+    return None if simple == FALSE else plain(simple)
+
+
+_OPPOSITES: Final = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
+
+
+def _positive(part: Expression) -> Expression | None:
+    """A comparison that is not true, said as the opposite one: parameters are not NULL."""
+    match part:
+        case Call(function="is_not_true", arguments=(Call(function=name) as compared,)) if name in _OPPOSITES:
+            return replace(compared, function=_OPPOSITES[name])
+    return None
