@@ -245,3 +245,17 @@ def test_rows_that_were_not_checked_may_be_anything() -> None:
     for condition in (call("is_null", a), compare(a, "gt", 30)):
         assert possible(condition, facts) is Answer.NO
         assert possible(condition, facts.unchecked()) is Answer.YES
+
+
+@pytest.mark.parametrize("type", [SMALLINT, BIGINT])
+def test_the_least_integer_has_no_opposite(type: Type) -> None:
+    """Its absolute value, its negative and its quotient by -1 are errors, not rows that are not there."""
+    facts = Facts((Field("a", type, nullable=False),))
+    a, minus_one = facts.column(0), Literal(-1, type)
+    least = compare(a, "eq", -(2**15) if type == SMALLINT else -(2**63))
+    for computed in (call("abs", a, type=type), call("divide", a, minus_one, type=type), call("negate", a, type=type)):
+        positive = call("gt", computed, Literal(0, type))
+        assert possible(call("and", least, positive), facts) is Answer.NO
+        assert possible(call("and", least, positive), facts, or_fails=True) is Answer.YES
+    remainder = call("eq", call("modulo", a, minus_one, type=type), Literal(0, type))
+    assert possible(call("and", least, remainder), facts) is Answer.YES
