@@ -13,7 +13,7 @@ from tidemark.analysis import relevance, solving, statements
 def patience() -> Iterator[None]:
     """Time limits that only a proof that does not end would reach."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(solving, "TIME_LIMIT_MILLISECONDS", 20_000)
+        patch.setattr(solving, "TIME_LIMIT_MILLISECONDS", 5_000)
         patch.setattr(relevance, "MOST_SECONDS", 60.0)
         patch.setattr(statements, "MOST_SECONDS", 60.0)
         yield

@@ -155,7 +155,18 @@ def _widened(choices: list[Conjunction], translation: Translation) -> list[Conju
             if _is_impossible(both(whole, *shorter)):
                 choice = shorter
         widened.append(choice)
-    return widened
+    return [choice for place, choice in enumerate(widened) if not _is_said_by(choice, place, widened, translation)]
+
+
+def _is_said_by(choice: Conjunction, place: int, choices: list[Conjunction], translation: Translation) -> bool:
+    """Whether one of the other alternatives follows from this one; of two that say the same, the first is kept."""
+    for other_place, other in enumerate(choices):
+        follows = other_place != place and _is_impossible(translation.with_facts(both(*choice, negation(both(*other)))))
+        if follows and (
+            other_place < place or not _is_impossible(translation.with_facts(both(*other, negation(both(*choice)))))
+        ):
+            return True
+    return False
 
 
 def _is_impossible(formula: Formula) -> bool:
