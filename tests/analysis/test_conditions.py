@@ -32,7 +32,7 @@ from tidemark.algebra.types import (
 from tidemark.analysis.conditions import Answer, Facts, eliminated, implies, possible, translate
 from tidemark.analysis.differences import OutOfClass
 from tidemark.analysis.formulas import TooMany
-from tidemark.analysis.solving import Model, model_by_differences, model_by_solver
+from tidemark.analysis.solving import Model, model_by_differences, model_by_solver, time_limit
 
 ROWS = all_rows(NUMBERS)
 KEPT = st.frozensets(st.integers(0, 2))
@@ -227,3 +227,35 @@ def test_a_distance_between_two_kept_columns_is_added_where_it_cannot_overflow()
 def test_importing_tidemark_does_not_import_the_solver() -> None:
     code = "import sys, tidemark, tidemark.analysis.conditions; sys.exit('z3' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_when_time_is_up_nothing_is_said() -> None:
+    facts = within(Facts(tuple(Field(name, INT) for name in "xyz")), 0, 100)
+    x, y, z = facts.all_columns()
+    hard = conjunction((call("lt", call("add", x, y, type=INT), z), compare(x, "gt", 60), compare(y, "gt", 40)))
+    with time_limit(0.0):
+        assert possible(hard, facts) is Answer.UNKNOWN
+        assert eliminated(call("lt", call("add", x, y, type=INT), z), frozenset({2}), facts) is None
+    assert possible(hard, facts) is Answer.NO
+
+
+def test_rows_that_were_not_checked_may_be_anything() -> None:
+    facts = within(Facts((Field("a", INT, nullable=False),)), 0, 30)
+    a = facts.column(0)
+    for condition in (call("is_null", a), compare(a, "gt", 30)):
+        assert possible(condition, facts) is Answer.NO
+        assert possible(condition, facts.unchecked()) is Answer.YES
+
+
+@pytest.mark.parametrize("type", [SMALLINT, BIGINT])
+def test_the_least_integer_has_no_opposite(type: Type) -> None:
+    """Its absolute value, its negative and its quotient by -1 are errors, not rows that are not there."""
+    facts = Facts((Field("a", type, nullable=False),))
+    a, minus_one = facts.column(0), Literal(-1, type)
+    least = compare(a, "eq", -(2**15) if type == SMALLINT else -(2**63))
+    for computed in (call("abs", a, type=type), call("divide", a, minus_one, type=type), call("negate", a, type=type)):
+        positive = call("gt", computed, Literal(0, type))
+        assert possible(call("and", least, positive), facts) is Answer.NO
+        assert possible(call("and", least, positive), facts, or_fails=True) is Answer.YES
+    remainder = call("eq", call("modulo", a, minus_one, type=type), Literal(0, type))
+    assert possible(call("and", least, remainder), facts) is Answer.YES

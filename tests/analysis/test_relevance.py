@@ -334,3 +334,16 @@ def test_reasons_name_relations_where_columns_are_alike() -> None:
     found = influence_on("SELECT r.a, s.c FROM r JOIN s ON r.b = s.b WHERE s.c > 1", "r")
     verdict = delete_verdict(found, call("is_null", B))
     assert verdict.reason == "the view needs r.b = s.b and c > 1, the statement deletes only b IS NULL"
+
+
+def test_projections_that_grow_without_end_are_given_up() -> None:
+    query = "SELECT a, b FROM r"
+    for _ in range(30):
+        query = (
+            f"SELECT CASE WHEN a > b THEN b ELSE a END AS a, CASE WHEN a > b THEN a ELSE b END AS b FROM ({query}) AS q"
+        )
+    found = SMALL.influence(f"SELECT x.a FROM ({query}) AS x WHERE x.a = 1", "r")
+    assert found.filter is None
+    assert not delete_verdict(found, call("gt", A, B)).irrelevant
+    joined = SMALL.influence(f"SELECT s.b FROM s JOIN ({query}) AS x ON s.b = x.a WHERE s.c = 2", "s")
+    assert joined.reason == "only rows of s with c = 2 and b IS NOT NULL can matter"

@@ -8,14 +8,16 @@ and formulas that define it. They define it in every case, so they may be assume
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Final
 
 from tidemark.algebra.expressions import Call, Case, Cast, Column, Expression, Literal
 from tidemark.algebra.functions import implicit_cast_allowed
-from tidemark.algebra.types import BIGINT, Kind, Type
+from tidemark.algebra.types import MAX_PRECISION, Kind, Type, decimal
 from tidemark.analysis.domains import DAY, has_numbers, number_of
 from tidemark.analysis.formulas import Formula, Linear, at_most_zero, both, either, negation, zero
 from tidemark.analysis.unknowns import Amount, Unknowns
 
+_WIDEST: Final = decimal(MAX_PRECISION, 0)
 Option = tuple[Formula, Amount]
 """A value, and when it is the one that is taken."""
 
@@ -85,7 +87,8 @@ class Amounts(Unknowns):
             case "abs", (only,):
                 negative = at_most_zero(only, strict=True)
                 turned = Amount(only.times(-1), given[0].null, given[0].error)
-                larger = self._chosen([(negative, turned), (negation(negative), given[0])], call.type)
+                wide = decimal(MAX_PRECISION, call.type.scale)  # that of the least integer is none of its type
+                larger = self._chosen([(negative, turned), (negation(negative), given[0])], wide)
                 assert larger.sum is not None
                 return self._computed(larger.sum, [larger], call.type)
         return self.unknown_amount(call)
@@ -120,7 +123,7 @@ class Amounts(Unknowns):
 
     def _quotient(self, sum_: Linear, divisor: Fraction) -> Linear:
         """Toward zero: |sum| is |divisor| · |quotient| and a rest that is smaller than |divisor|."""
-        quotient = self.number(BIGINT)
+        quotient = self.number(_WIDEST)  # the least integer by -1 is none of its type, which is an error
         signed = quotient.times(1 if divisor > 0 else -1)
         rest = sum_.plus(signed, -abs(divisor))
         small = Linear.constantly(abs(divisor))

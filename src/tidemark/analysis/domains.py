@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Final, TypeAlias
 
 from tidemark.algebra.expressions import Value
+from tidemark.algebra.functions.values import EXACT
 from tidemark.algebra.types import INTEGER_BITS, Kind, Type
 
 Ranks: TypeAlias = Mapping[str, int]
@@ -86,7 +87,7 @@ def value_of_number(number: int, type: Type, texts: tuple[str, ...]) -> Value:
     """
     match type.kind:
         case Kind.DECIMAL:
-            return Decimal(number).scaleb(-type.scale)
+            return Decimal(number).scaleb(-type.scale, context=EXACT)
         case Kind.DATE:
             return dt.date.fromordinal(number)
         case Kind.TIMESTAMP:

@@ -33,11 +33,12 @@ from tidemark.analysis.formulas import (
     negation,
     variables,
 )
-from tidemark.analysis.rendering import rendered
-from tidemark.analysis.solving import Model, model_by_differences, without_by_solver
+from tidemark.analysis.rendering import FALSE, disjunction, disjuncts, rendered
+from tidemark.analysis.solving import Model, model_by_differences, time_is_up, without_by_solver
 from tidemark.analysis.truth import Translation
 
 MOST_ALTERNATIVES: Final = 64
+MOST_SIDES: Final = 8
 FEW_CHOICES: Final = 6
 """So few alternatives are compared with each other."""
 MOST_SHOWN: Final = 16
@@ -46,6 +47,8 @@ MOST_SHOWN: Final = 16
 
 def projection(asked: tuple[Expression, ...], kept: frozenset[int], translation: Translation) -> Expression | None:
     """What conditions that are asked one after the other say about the kept columns; None if that is nothing."""
+    while asked and translation.is_true_unless_failing(asked[-1]):
+        asked = asked[:-1]  # whichever of the two it is, the row has come this far
     own: list[Expression] = []
     rest: list[Expression] = []
     for condition in asked:
@@ -60,8 +63,35 @@ def projection(asked: tuple[Expression, ...], kept: frozenset[int], translation:
         own += [_not_false(part, translation) for part in mine] if any(fails) else mine
         others = tuple(part for part in parts if part not in mine)
         rest += [conjunction(others)] if others else []
-    found = said_of(translation.true_or_failing(tuple(rest)), kept, translation) if rest else None
+    found = _rest(tuple(rest), kept, translation) if rest else None
     return _said((*own, *(() if found is None else (found,))))
+
+
+def _rest(asked: tuple[Expression, ...], kept: frozenset[int], translation: Translation) -> Expression | None:
+    """What conditions say that are not of kept columns alone. Of OR each side is looked at by itself, so that it
+    keeps its own parts as they are written: ∃ others: (p ∨ q) = (∃ others: p) ∨ (∃ others: q)."""
+    if all(translation.truth(condition).error is False for condition in asked):
+        parts = tuple(part for condition in asked for part in conjuncts(condition))
+        for part in parts:
+            sides = disjuncts(part)
+            if 1 < len(sides) <= MOST_SIDES and any(columns_of(p) <= kept for side in sides for p in conjuncts(side)):
+                others = tuple(other for other in parts if other is not part)
+                found = [projection((conjunction((*others, side)),), kept, translation) for side in sides]
+                return None if None in found else _any_of([side for side in found if side is not None])
+    return said_of(translation.true_or_failing(asked), kept, translation)
+
+
+def _any_of(sides: list[Expression]) -> Expression:
+    """OR of all sides but those that say what another one says, and more; what all of them say stands in front."""
+    found = [conjuncts(side) for side in dict.fromkeys(sides) if side != FALSE]
+    weakest = [side for side in found if not any(set(other) < set(side) for other in found)]
+    if not weakest:
+        return FALSE
+    shared = tuple(part for part in weakest[0] if all(part in side for side in weakest))
+    each = [tuple(part for part in side if part not in shared) for side in weakest]
+    if not all(each):
+        return conjunction(shared)
+    return conjunction((*shared, disjunction(tuple(map(conjunction, each)))))
 
 
 def _not_false(part: Expression, translation: Translation) -> Expression:
@@ -91,6 +121,8 @@ def left_out(formula: Formula, kept: frozenset[int], translation: Translation) -
         formula = formula if shorter is None else shorter
     found: dict[Conjunction, None] = {}
     for choice in _few_alternatives(formula):
+        if time_is_up():
+            return [()]
         for whole in _by_nulls(choice, kept, translation):
             shown = _projected(whole, kept, translation)
             if shown is not None:
@@ -123,7 +155,18 @@ def _widened(choices: list[Conjunction], translation: Translation) -> list[Conju
             if _is_impossible(both(whole, *shorter)):
                 choice = shorter
         widened.append(choice)
-    return widened
+    return [choice for place, choice in enumerate(widened) if not _is_said_by(choice, place, widened, translation)]
+
+
+def _is_said_by(choice: Conjunction, place: int, choices: list[Conjunction], translation: Translation) -> bool:
+    """Whether one of the other alternatives follows from this one; of two that say the same, the first is kept."""
+    for other_place, other in enumerate(choices):
+        follows = other_place != place and _is_impossible(translation.with_facts(both(*choice, negation(both(*other)))))
+        if follows and (
+            other_place < place or not _is_impossible(translation.with_facts(both(*other, negation(both(*choice)))))
+        ):
+            return True
+    return False
 
 
 def _is_impossible(formula: Formula) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 from math import gcd, lcm
 from typing import Final, NamedTuple, TypeAlias
 
@@ -204,7 +205,7 @@ def alternatives(formula: Formula, most: int) -> list[Conjunction]:
             for part in sorted((p for p in parts if isinstance(p, All | Some)), key=lambda p: len(p.parts)):
                 choices = alternatives(part, most)
                 joined = (tuple(dict.fromkeys(left + right)) for left in whole for right in choices)
-                whole = [conjunction for conjunction in joined if not _contradictory(conjunction)]
+                whole = list(islice((c for c in joined if not _contradictory(c)), most + 1))
                 if len(whole) > most:
                     raise TooMany
             return whole

@@ -9,14 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from tidemark.algebra.expressions import Call, Expression, conjunction, conjuncts, shift
+from tidemark.algebra.expressions import Expression, conjunction, conjuncts, shift
 from tidemark.algebra.plans import Plan, Scan, walk
-from tidemark.algebra.types import BOOLEAN, Schema
+from tidemark.algebra.types import Schema
 from tidemark.analysis.conditions import Answer, Facts, always_true, eliminated_one_by_one, implies, never_true
-from tidemark.analysis.rendering import FALSE
+from tidemark.analysis.rendering import FALSE, disjunction
+from tidemark.analysis.solving import time_limit
 from tidemark.analysis.ways import TooManyWays, Tracing, Way
 from tidemark.analysis.wording import plain
+
+MOST_SECONDS: Final = 2.0
+"""How long a filter may be looked for. What is not proved by then is not filtered."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +49,9 @@ class Influence:
 def influence(plan: Plan, relation: str, facts_of_relations: Mapping[str, Facts]) -> Influence:
     """How rows of the relation reach the plan, and which of them can.
 
-    >>> from tidemark.algebra.expressions import Literal
+    >>> from tidemark.algebra.expressions import Call, Literal
     >>> from tidemark.algebra.plans import Filter, Scan
-    >>> from tidemark.algebra.types import INT, Field, Schema
+    >>> from tidemark.algebra.types import BOOLEAN, INT, Field, Schema
     >>> r = Scan("r", Schema((Field("a", INT),)))
     >>> above = Call("gt", (r.column(0), Literal(7, INT)), BOOLEAN)
     >>> influence(Filter(r, above), "r", {}).reason
@@ -59,7 +64,8 @@ def influence(plan: Plan, relation: str, facts_of_relations: Mapping[str, Facts]
         ways = tuple(tracing.touching(plan, relation))
     except TooManyWays:
         return Influence(relation, facts, None, None)
-    return Influence(relation, facts, ways, _filter(ways, facts))
+    with time_limit(MOST_SECONDS):
+        return Influence(relation, facts, ways, _filter(ways, facts))
 
 
 def relevance_filter(plan: Plan, relation: str, facts_of_relations: Mapping[str, Facts]) -> Expression | None:
@@ -108,7 +114,5 @@ def any_of(conditions: list[Expression], facts: Facts) -> Expression | None:
     """The conditions, one of which holds; None if that is so for every row."""
     if not conditions:
         return FALSE
-    result = conditions[0]
-    for condition in conditions[1:]:
-        result = Call("or", (result, condition), BOOLEAN, result.nullable or condition.nullable)
+    result = disjunction(tuple(conditions))
     return None if len(conditions) > 1 and always_true(result, facts) else result

@@ -30,12 +30,20 @@ def rendered(choices: list[Conjunction], unknowns: Unknowns) -> Expression | Non
     parts = list(_parts(shared, told, unknowns))
     each = [tuple(_parts(c, _compared(whole, unknowns), unknowns)) for c, whole in zip(others, choices, strict=True)]
     if all(each):  # else one of them says nothing more
-        parts.append(reduce(_or, map(conjunction, each)))
+        parts.append(disjunction(tuple(map(conjunction, each))))
     return conjunction(tuple(parts)) if parts else None
 
 
-def _or(left: Expression, right: Expression) -> Expression:
-    return Call("or", (left, right), BOOLEAN, left.nullable or right.nullable)
+def disjuncts(condition: Expression) -> tuple[Expression, ...]:
+    """The parts of a disjunction, left to right."""
+    if isinstance(condition, Call) and condition.function == "or":
+        return tuple(part for argument in condition.arguments for part in disjuncts(argument))
+    return (condition,)
+
+
+def disjunction(parts: tuple[Expression, ...]) -> Expression:
+    """OR of all parts, of which there is one at least."""
+    return reduce(lambda a, b: Call("or", (a, b), BOOLEAN, a.nullable or b.nullable), parts)
 
 
 def _compared(choice: Conjunction, unknowns: Unknowns) -> frozenset[int]:

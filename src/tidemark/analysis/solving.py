@@ -6,6 +6,11 @@ z3 is imported when it is first asked. It is asked by one thread at a time, sinc
 from __future__ import annotations
 
 import enum
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from fractions import Fraction
 from functools import reduce
 from threading import Lock
@@ -36,6 +41,28 @@ TIME_LIMIT_MILLISECONDS: Final = 200
 _ONE_AT_A_TIME: Final = Lock()
 
 
+_DEADLINE: Final = ContextVar("deadline", default=math.inf)
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """All questions that are asked inside together take about so long at most; what is asked later is undecided."""
+    token = _DEADLINE.set(min(_DEADLINE.get(), time.monotonic() + seconds))
+    try:
+        yield
+    finally:
+        _DEADLINE.reset(token)
+
+
+def time_is_up() -> bool:
+    return time.monotonic() > _DEADLINE.get()
+
+
+def _milliseconds_left() -> int:
+    left = (_DEADLINE.get() - time.monotonic()) * 1000
+    return int(max(1.0, min(left, TIME_LIMIT_MILLISECONDS)))
+
+
 class Model(enum.Enum):
     """Whether there is a model."""
 
@@ -60,6 +87,8 @@ def model_by_differences(formula: Formula) -> Model:
     """For formulas whose bounds are differences; others, and such with too many alternatives, are refused."""
     refused: Exception | None = None
     for conjunction in alternatives(formula, MOST_ALTERNATIVES):
+        if time_is_up():
+            raise TooMany
         try:
             if closure(atom for atom in conjunction if isinstance(atom, Bound)) is not None:
                 return Model.SOME
@@ -71,11 +100,13 @@ def model_by_differences(formula: Formula) -> Model:
 
 
 def model_by_solver(formula: Formula) -> Model:
+    if time_is_up():
+        return Model.UNDECIDED
     import z3
 
     with _ONE_AT_A_TIME:
         solver = z3.Solver()
-        solver.set("timeout", TIME_LIMIT_MILLISECONDS)
+        solver.set("timeout", _milliseconds_left())
         solver.add(as_term(formula))
         found = solver.check()
     return Model.SOME if found == z3.sat else Model.NONE if found == z3.unsat else Model.UNDECIDED
@@ -107,6 +138,8 @@ def variable_term(variable: Variable) -> Any:
 
 def without_by_solver(formula: Formula, numbers: frozenset[Variable], flags: frozenset[str]) -> Formula | None:
     """The formula without these variables and flags, by quantifier elimination; None if the solver finds nothing."""
+    if time_is_up():
+        return None
     import z3
 
     known = {variable.name: variable for variable in variables((formula,))}
@@ -117,7 +150,7 @@ def without_by_solver(formula: Formula, numbers: frozenset[Variable], flags: fro
         goal = z3.Goal()
         goal.add(z3.Exists(bound, whole) if bound else whole)
         try:
-            parts = z3.TryFor(z3.Then("simplify", "qe", "simplify"), TIME_LIMIT_MILLISECONDS)(goal)
+            parts = z3.TryFor(z3.Then("simplify", "qe", "simplify"), _milliseconds_left())(goal)
             return either(*(both(*(_formula(term, known, columns) for term in part)) for part in parts))
         except (z3.Z3Exception, _NoFormula):
             return None

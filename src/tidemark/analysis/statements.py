@@ -7,17 +7,19 @@ in which no table occurs twice, the test is also necessary, as far as conditions
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from tidemark.algebra.expressions import TRUE, Column, Expression, Literal, Value
 from tidemark.algebra.plans import Filter, Given, Plan, Project, Scan
 from tidemark.algebra.scalar import value_of
-from tidemark.analysis.effects import Cells, is_changed, of_deleting, of_inserting, of_updating
+from tidemark.analysis.effects import Cells, Effect, is_changed, of_deleting, of_inserting, of_updating
 from tidemark.analysis.relevance import Influence
+from tidemark.analysis.solving import time_limit
 from tidemark.analysis.wording import needs, plain
 
+MOST_SECONDS: Final = 0.5
 MOST_ROWS: Final = 100
 """So many inserted rows are looked at one by one, beyond the filter."""
 
@@ -38,14 +40,14 @@ def insert_verdict(influence: Influence, rows: Sequence[tuple[Value, ...]]) -> V
     if len(passing) > MOST_ROWS:
         return _relevant(influence)
     given = [dict(enumerate(map(Literal, row, (f.type for f in influence.facts.columns)))) for row in passing]
-    if not all(of_inserting(way, cells).impossible for cells in given for way in influence.ways):
+    if not _none(of_inserting(way, cells) for cells in given for way in influence.ways):
         return _relevant(influence)
     return Verdict(True, f"the view needs {needs(influence.ways)}, no inserted row can meet that")
 
 
 def delete_verdict(influence: Influence, where: Expression) -> Verdict:
     """DELETE: irrelevant if no row that it deletes can have reached the plan."""
-    if influence.ways is None or not all(of_deleting(way, where).impossible for way in influence.ways):
+    if influence.ways is None or not _none(of_deleting(way, where) for way in influence.ways):
         return _relevant(influence)
     return Verdict(True, f"the view needs {needs(influence.ways)}, the statement deletes only {plain(where)}")
 
@@ -58,10 +60,16 @@ def update_verdict(influence: Influence, where: Expression, cells: Cells) -> Ver
     asking = [way for way in influence.ways if is_changed(way, changed)]
     if not asking:
         return Verdict(True, "the view does not read the columns that the statement sets")
-    if not all(of_updating(way, influence.facts, where, changed).impossible for way in asking):
+    if not _none(of_updating(way, influence.facts, where, changed) for way in asking):
         return _relevant(influence)
     meets = f"rows that the statement updates, {plain(where)}, meet that as before or not at all"
     return Verdict(True, f"the view needs {needs(asking)}, {meets}")
+
+
+def _none(effects: Iterable[Effect]) -> bool:
+    """Whether none of the effects is possible, as far as that is proved in time."""
+    with time_limit(MOST_SECONDS):
+        return all(effect.impossible for effect in effects)
 
 
 def condition_of(rows: Plan) -> Expression | None:

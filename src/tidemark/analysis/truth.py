@@ -42,10 +42,14 @@ class Translation(Amounts):
         result: Formula = True
         for condition in reversed(conditions):
             truth = self.truth(condition)
-            # What is never NULL nor false is true where it does not fail: e ∨ (¬e ∧ rest) is e ∨ rest.
-            passed = True if truth.false is False and truth.true == negation(truth.error) else truth.true
+            # e ∨ (¬e ∧ rest) is e ∨ rest.
+            passed = True if self.is_true_unless_failing(condition) else truth.true
             result = either(truth.error, both(passed, result))
         return result
+
+    def is_true_unless_failing(self, condition: Expression) -> bool:
+        truth = self.truth(condition)
+        return truth.false is False and truth.true == negation(truth.error)
 
     def _truth(self, condition: Expression) -> Truth:
         match condition:

@@ -25,9 +25,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
-from tidemark.algebra.expressions import TRUE, Call, Expression, Literal, conjuncts, shift, substitute
+from tidemark.algebra.expressions import TRUE, Call, Expression, Literal, conjuncts, shift, substitute, walk
 from tidemark.algebra.failing import can_fail
 from tidemark.algebra.plans import (
     Aggregate,
@@ -56,12 +57,14 @@ from tidemark.analysis.facts import Facts
 MOST_EXISTING: Final = 8
 """In more ways than this a row is just taken to exist, whatever its columns."""
 MOST_TOUCHING: Final = 64
+MOST_PARTS: Final = 1000
+"""Of so many parts an expression may be made: projections of projections can grow without end."""
 
 Expressions = tuple[Expression, ...]
 
 
 class TooManyWays(Exception):
-    """A plan can be touched in more ways than are worth looking at."""
+    """A plan can be touched in more ways than are worth looking at, or in ways that take too long to say."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,10 @@ class Way:
 
     def giving(self, expressions: Expressions) -> Way:
         """The same way with expressions of the outputs in their place."""
-        return replace(self, outputs=tuple(substitute(e, self.outputs) for e in expressions))
+        outputs = tuple(substitute(e, self.outputs) for e in expressions)
+        if any(next(islice(walk(output), MOST_PARTS, None), None) for output in outputs):
+            raise TooManyWays
+        return replace(self, outputs=outputs)
 
     def watching(self, expressions: Expressions) -> Way:
         """The same way, where the expressions of the outputs decide how often a row is there."""
@@ -155,7 +161,10 @@ class Tracing:
 
     def existing(self, plan: Plan) -> list[Way]:
         """How a row can be in the plan's output."""
-        ways = self._existing(plan)
+        try:
+            ways = self._existing(plan)
+        except TooManyWays:
+            return [_anything(plan.schema)]
         return ways if len(ways) <= MOST_EXISTING else [_anything(plan.schema)]
 
     def _existing(self, plan: Plan) -> list[Way]:

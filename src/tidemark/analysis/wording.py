@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from tidemark.algebra.expressions import Column, Expression, columns_of, conjuncts, transform
 from tidemark.algebra.printing import show_expression
+from tidemark.analysis.rendering import disjuncts
 from tidemark.analysis.ways import Way, is_computed
 
 MOST_SHOWN = 3
@@ -22,7 +23,9 @@ def plain(condition: Expression) -> str:
     >>> plain(conjunction((above, Call("eq", (Column(1, "j", INT), Column(0, "k", INT)), BOOLEAN))))
     'k > 10 and j = k'
     """
-    return " and ".join(_without_parentheses(show_expression(part)) for part in conjuncts(condition))
+    parts = conjuncts(condition)
+    texts = ((show_expression(part), len(disjuncts(part)) > 1 < len(parts)) for part in parts)
+    return " and ".join(text if grouped else _without_parentheses(text) for text, grouped in texts)
 
 
 def needs(ways: Iterable[Way]) -> str:
