@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tidemark.algebra.expressions import Call, Column, Expression, columns_of, conjuncts, transform
+from tidemark.algebra.expressions import Column, Expression, columns_of, conjuncts, transform
 from tidemark.algebra.printing import show_expression
 from tidemark.analysis.rendering import disjuncts
 from tidemark.analysis.ways import Way, is_computed
