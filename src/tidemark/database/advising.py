@@ -27,7 +27,7 @@ from tidemark.analysis.wording import plain
 from tidemark.network import build
 from tidemark.network.build import Definition
 from tidemark.network.nodes import expand
-from tidemark.network.refreshes import Known
+from tidemark.network.autonomous import Known
 from tidemark.sql.catalog import Catalog, View
 from tidemark.sql.templates import Template
 

@@ -19,17 +19,16 @@ from tidemark.algebra.plans import Aggregate, Plan, relations_of
 from tidemark.analysis.autonomy import Autonomy, autonomy
 from tidemark.analysis.autonomy_classes import Class, class_of, decides
 from tidemark.analysis.autonomy_kept import Kept
-from tidemark.analysis.autonomy_updates import Deletion, Insertion, Update
-from tidemark.analysis.autonomy_updates import Statement as Analysed
 from tidemark.analysis.relevance import influence
 from tidemark.analysis.rendering import FALSE
 from tidemark.analysis.statements import cells_of, condition_of, delete_verdict, insert_verdict, update_verdict
 from tidemark.calculus.extrema import has_extrema
 from tidemark.calculus.group import is_merged
+from tidemark.database.analysed import analysed
 from tidemark.network import Node, NodeKind, build
 from tidemark.network.build import COMPLETE, Definition
 from tidemark.network.nodes import expand
-from tidemark.network.refreshes import Known
+from tidemark.network.autonomous import Known
 from tidemark.sql.catalog import Catalog, View
 from tidemark.sql.changes import Change, DeleteRows, InsertRows, UpdateRows
 
@@ -108,7 +107,7 @@ class _ClassOfNodes:
     def __init__(self, view: View, change: Change, catalog: Catalog, known: Known) -> None:
         self._view, self._known = view, known
         self._table = change.table.name
-        self._statement, self._is_whole = _analysed(change)
+        self._statement, self._is_whole = analysed(change)
         self._checks = {name: facts.checks for name, facts in known.facts.items()}
         self._nodes = build([Definition(view.name, view.plan)]).nodes
         below = (other.name for other in catalog.relations.values() if isinstance(other, View) and other.materialized)
@@ -161,23 +160,3 @@ def _of_rules(rules: Autonomy) -> tuple[Class, str]:
     if rules.rules:
         return Class.CONDITIONAL, f"for some changes only: {rules.rules[0].reason}"
     return Class.DIFFERENTIAL, "; ".join(dict.fromkeys(refusal.reason for refusal in rules.refusals))
-
-
-def _analysed(change: Change) -> tuple[Analysed | None, bool]:
-    """The statement as far as the analysis can look into it, and whether that is all of it.
-
-    A condition that asks other tables is taken to hold for any row; of an UPDATE whose values come from other tables
-    nothing is said.
-    """
-    table = change.table
-    match change:
-        case DeleteRows(plan=rows):
-            where = condition_of(rows)
-            return Deletion(table.name, TRUE if where is None else where), where is not None
-        case UpdateRows(plan=rows, coming=coming):
-            cells, where = cells_of(coming), condition_of(rows)
-            if cells is None:
-                return None, False
-            values = tuple(cells[position] for position in range(len(table.schema)))
-            return Update(table.name, values, TRUE if where is None else where), where is not None
-    return Insertion(table.name), True

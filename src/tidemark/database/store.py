@@ -16,6 +16,7 @@ from tidemark.analysis.facts import Facts
 from tidemark.calculus.as_of import Block
 from tidemark.database import clock, records
 from tidemark.database.altering import as_altered
+from tidemark.database.analysed import analysed
 from tidemark.database.constraints import check_alterations, check_constraints
 from tidemark.database.pairing import relation_keys, shortest
 from tidemark.database.progress import Progress, ToldRefreshes
@@ -25,20 +26,23 @@ from tidemark.errors import TidemarkError
 from tidemark.log.commit import Commit, Creation
 from tidemark.network import NodeKind, Wave, propagate
 from tidemark.network.nodes import definition
-from tidemark.network.refreshes import Known
+from tidemark.network.autonomous import Known
 from tidemark.network.settle import settle
 from tidemark.network.wave import given_deltas
 from tidemark.sql.catalog import Catalog
+from tidemark.sql.changes import Change
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a transaction asks to be committed: its catalog and the net deltas of tables; and the time, if it is set."""
+    """What a transaction asks to be committed: its catalog and the net deltas of tables; the time, if it is set; and
+    the statement, if one was all that it did."""
 
     catalog: Catalog
     pending: Mapping[str, pa.Table]
     statements: int
     now: dt.datetime | None = None
+    change: Change | None = None
 
 
 class Store:
@@ -57,6 +61,7 @@ class Store:
         self._transition = Transition(self.catalog, self.network, self.catalog)
         self.progress = Progress()
         self.refreshes = ToldRefreshes(self.progress, known_of(self.catalog))
+        self._unchecked: ToldRefreshes | None = None
         self.is_closed = False
         self._check_nodes()
 
@@ -88,10 +93,21 @@ class Store:
         """The engine, for reading relations as the transaction has altered them."""
         return as_altered(self.engine, self.transition(catalog).altered)
 
-    def propagate(self, catalog: Catalog, pending: Mapping[str, pa.Table]) -> Wave:
+    def propagate_unchecked(self, catalog: Catalog, pending: Mapping[str, pa.Table]) -> Wave:
+        """The same inside an open transaction, whose rows may violate constraints: nothing is concluded from those."""
+        transition = self.transition(catalog)
+        unstored = frozenset(table.name for table in transition.new_tables)
+        if self._unchecked is None or catalog is not self.catalog:
+            facts = {name: known.unchecked() for name, known in known_of(catalog).facts.items()}
+            self._unchecked = ToldRefreshes(self.progress, Known(facts), unstored)
+        refreshes, self._unchecked = self._unchecked, self._unchecked if catalog is self.catalog else None
+        return propagate(transition.passing, pending, self.reading(catalog), refreshes)
+
+    def propagate(self, catalog: Catalog, pending: Mapping[str, pa.Table], change: Change | None = None) -> Wave:
         """Derive what pending changes and other definitions do to the stored nodes that the catalog still needs."""
         if catalog is self.catalog:
-            return propagate(self.network, pending, self.engine, self.refreshes)
+            statement, is_whole = (None, False) if change is None else analysed(change)
+            return propagate(self.network, pending, self.engine, self.refreshes, statement if is_whole else None)
         transition = self.transition(catalog)
         unstored = frozenset(table.name for table in transition.new_tables)
         refreshes = ToldRefreshes(self.progress, known_of(catalog), unstored)
@@ -106,7 +122,7 @@ class Store:
             work = self._in_time(work)
             transition = self.transition(work.catalog)
             self._check(work, transition)
-            wave = self.propagate(work.catalog, work.pending)
+            wave = self.propagate(work.catalog, work.pending, work.change)
             version = self.version + 1
             commit = self._commit_of(work, wave, transition, version)
             self.progress.tell(_step_of(commit))
@@ -173,7 +189,7 @@ class Store:
                 name: self.created[name] if name in transition.going_on else version for name in catalog.relations
             }
             self.catalog, self.network = catalog, transition.network
-            self._view_keys = _view_keys(catalog)
+            self._view_keys, self._unchecked = _view_keys(catalog), None
             self.refreshes = ToldRefreshes(self.progress, known_of(catalog))
         self.version = version
         self.committed.notify_all()

@@ -55,6 +55,7 @@ class Transaction:
         self.catalog: Catalog = store.catalog
         self.pending: dict[str, pa.Table] = {}
         self.statements = 0
+        self._change_alone: Change | None = None
         self.is_open = True
         self.failure: TidemarkError | None = None
         self._wave: Wave | None = None
@@ -92,7 +93,7 @@ class Transaction:
                     f"the transaction was rolled back, because a statement in it failed: {self.failure.message}",
                 )
             try:
-                self._store.commit(Work(self.catalog, self.pending, self.statements))
+                self._store.commit(Work(self.catalog, self.pending, self.statements, change=self._alone()))
             finally:
                 self._end()
 
@@ -177,7 +178,12 @@ class Transaction:
 
     # Changes of tables
 
+    def _alone(self) -> Change | None:
+        """The statement that was all that this transaction did."""
+        return self._change_alone if self.statements == 1 else None
+
     def _change(self, bound: Change) -> None:
+        self._change_alone = bound
         match bound:
             case InsertRows(table=table, rows=rows):
                 self._insert(table, rows)
@@ -323,7 +329,7 @@ class Transaction:
         if not self.pending and self.catalog is self._store.catalog:
             return {}
         if self._wave is None:
-            self._wave = self._store.propagate(self.catalog, self.pending)
+            self._wave = self._store.propagate_unchecked(self.catalog, self.pending)
         return self._wave.deltas
 
     def _guarded(self, action: Callable[[], T]) -> T:

@@ -6,12 +6,16 @@ the relation, others only for changes that leave nothing undecided, which is see
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from tidemark.algebra.keys import RelationKeys
 from tidemark.algebra.plans import Aggregate, Plan, Stored, relations_of, walk
-from tidemark.analysis.autonomy import Rule, autonomy
+from tidemark.analysis.autonomy import Refusal, Rule, autonomy
+from tidemark.analysis.autonomy_kept import Kept
+from tidemark.analysis.autonomy_statements import deleted_by_condition, updated_by_condition
+from tidemark.analysis.autonomy_updates import Deletion, Statement, Update
+from tidemark.analysis.facts import Facts
 from tidemark.calculus.as_of import Block, resolve
 from tidemark.calculus.extrema import has_extrema
 from tidemark.calculus.group import is_merged
@@ -22,6 +26,14 @@ from tidemark.passes import optimize
 AUTONOMOUS = "autonomous"
 PATIENCE = 16
 """A step that the last change left undecided is tried again after so many changes."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of the tables under a network: the facts about their rows, and their keys."""
+
+    facts: Mapping[str, Facts] = field(default_factory=dict)
+    keys: RelationKeys = field(default_factory=dict)
 
 
 @dataclass
@@ -52,6 +64,24 @@ def attempts(node: Node, relation: str, keys: RelationKeys, unstored: frozenset[
         return ()
     block = Block(changed=frozenset({relation}), unstored=unstored)
     return tuple(_steps(node, autonomy(node.name, node.plan, relation, keys).rules, block))
+
+
+def by_statement(node: Node, statement: Statement, known: Known, unstored: frozenset[str]) -> Refresh | None:
+    """The step that follows from a statement and what is stored (Theorems 4.2 and 4.3), if it is proved."""
+    if not _has_rules(node) or statement.relation not in relations_of(node.plan):
+        return None
+    kept, checks = Kept.of(node.name, node.plan), {name: facts.checks for name, facts in known.facts.items()}
+    match statement:
+        case Deletion():
+            rule = deleted_by_condition(kept, statement, checks)
+        case Update():
+            rule = updated_by_condition(kept, statement, checks)
+        case _:
+            return None
+    if isinstance(rule, Refusal):
+        return None
+    block = Block(changed=frozenset({statement.relation}), unstored=unstored)
+    return next(_steps(node, (rule,), block)).refresh
 
 
 def _has_rules(node: Node) -> bool:

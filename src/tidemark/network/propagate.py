@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import pyarrow as pa
 
 from tidemark.algebra.failing import can_fail
 from tidemark.algebra.plans import Plan, Stored, expressions_of, walk
 from tidemark.algebra.printing import show_expression
+from tidemark.analysis.autonomy_updates import Statement
 from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
@@ -25,10 +27,22 @@ from tidemark.network.refreshes import WHOLE, RefreshCache
 from tidemark.network.settle import settle
 from tidemark.network.wave import Interest, Matter, Step, Wave, given_deltas
 
+WORTH_A_PROOF: Final = 1_000_000
+"""If so many rows stand below a step, it may take a proof about the statement to do without them."""
 
-def propagate(network: Network, changed: Mapping[str, pa.Table], engine: Engine, cache: RefreshCache) -> Wave:
-    """Derive the deltas of all affected nodes from the net deltas of tables, and of all replaced views."""
-    wave = Wave({name: delta for name, delta in changed.items() if delta.num_rows})
+
+def propagate(
+    network: Network,
+    changed: Mapping[str, pa.Table],
+    engine: Engine,
+    cache: RefreshCache,
+    statement: Statement | None = None,
+) -> Wave:
+    """Derive the deltas of all affected nodes from the net deltas of tables, and of all replaced views.
+
+    ``statement`` is what made the deltas, if it is known and was the only one.
+    """
+    wave = Wave({name: delta for name, delta in changed.items() if delta.num_rows}, statement=statement)
     front = Front(network, network.replaced)
     for name in tuple(wave.deltas):
         _reach(name, front, network, wave, cache)
@@ -72,7 +86,10 @@ def _advance(node: Node, network: Network, wave: Wave, engine: Engine, cache: Re
     given = given_deltas(matter.deltas, matter.wholes)
     plan = cache.get(node, changed, matter.deltas)
     if plan.strategy == "differential":
-        plan = _autonomous(cache.attempts(node, changed, matter.deltas), given, engine) or plan
+        found = _autonomous(cache.attempts(node, changed, matter.deltas), given, engine)
+        if found is None and wave.statement is not None and _rows_below(plan, node, engine) >= WORTH_A_PROOF:
+            found = cache.by_statement(node, wave.statement, matter.deltas)
+        plan = found or plan
     delta, read = _run(plan, node, given, engine)
     if delta.num_rows:
         wave.deltas[node.name] = delta
@@ -161,6 +178,10 @@ def _labelled(text: str, names: frozenset[str], network: Network) -> str:
 
 def _labels(names: frozenset[str], network: Network) -> list[str]:
     return sorted(network.nodes[name].label if name in network.nodes else name for name in names)
+
+
+def _rows_below(plan: Refresh, node: Node, engine: Engine) -> int:
+    return sum(_rows_read(stage.plan, node, engine) for stage in plan.stages)
 
 
 def _rows_read(plan: Plan, node: Node, engine: Engine) -> int:

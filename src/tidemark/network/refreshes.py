@@ -9,33 +9,25 @@ from typing import Final
 import pyarrow as pa
 
 from tidemark.algebra.clock import CLOCK
-from tidemark.algebra.keys import RelationKeys
 from tidemark.algebra.plans import Filter, Given, Plan, Scan, relations_of, transform, walk
 from tidemark.algebra.reading import Columns, columns_read
 from tidemark.algebra.types import Schema
-from tidemark.analysis.facts import Facts
+from tidemark.analysis.autonomy_updates import Statement
 from tidemark.analysis.finding import Finder
 from tidemark.analysis.relevance import Influence, influence
 from tidemark.calculus.as_of import Block
-from tidemark.network.autonomous import AUTONOMOUS, Attempt, attempts, named
+from tidemark.network.autonomous import AUTONOMOUS, Attempt, Known, attempts, by_statement, named
 from tidemark.network.build import COMPLETE, Network
 from tidemark.network.nodes import REPLACED, Node, NodeKind, Refresh, refresh
 from tidemark.network.relevance import ROWS
 from tidemark.network.wave import Interest
 
+PROOFS_KEPT: Final = 512
 MANY_READERS: Final = 16
 """Where more nodes than these read a relation, those to which its change can matter are looked up."""
 WHOLE: Final = (COMPLETE, REPLACED)
 BULK_ROWS: Final = 50_000
 """From how many changed rows on a grouping's input is summed up inside the engine."""
-
-
-@dataclass(frozen=True)
-class Known:
-    """What is known of the tables under a network: the facts about their rows, and their keys."""
-
-    facts: Mapping[str, Facts] = field(default_factory=dict)
-    keys: RelationKeys = field(default_factory=dict)
 
 
 NOTHING_KNOWN: Final = Known()
@@ -52,6 +44,7 @@ class RefreshCache:
     influences: dict[tuple[str, str], Influence] = field(default_factory=dict)
     interests: dict[tuple[str, str], Interest] = field(default_factory=dict)
     finders: dict[str, Finder[str]] = field(default_factory=dict)
+    proofs: dict[tuple[str, Statement], Refresh | None] = field(default_factory=dict)
     autonomous: dict[tuple[str, str], tuple[Attempt, ...]] = field(default_factory=dict)
 
     def columns_of(self, node: Node, network: Network) -> dict[str, Columns]:
@@ -119,6 +112,17 @@ class RefreshCache:
             return ()
         [relation] = changed
         return self._attempts(node, relation) if deltas[relation].num_rows <= BULK_ROWS else ()
+
+    def by_statement(self, node: Node, statement: Statement, deltas: Mapping[str, pa.Table]) -> Refresh | None:
+        """The autonomous step that follows from the statement itself, if nothing else that the node reads changed."""
+        if deltas.keys() & relations_of(node.plan) != {statement.relation}:
+            return None
+        key = (node.name, statement)
+        if key not in self.proofs:
+            if len(self.proofs) >= PROOFS_KEPT:
+                self.proofs.clear()
+            self.proofs[key] = by_statement(node, statement, self.known, self.unstored)
+        return self.proofs[key]
 
     def autonomous_reasons(self, node: Node, relation: str) -> tuple[str, ...]:
         """Why a node can follow changes of one relation from its own content and the change."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 from tidemark.algebra.clock import CLOCK, STEP, STEP_SCHEMA
 from tidemark.algebra.plans import Plan, State
 from tidemark.algebra.reading import Columns
+from tidemark.analysis.autonomy_updates import Statement
 from tidemark.calculus.as_of import delta_name
 from tidemark.engines.base import Engine
 from tidemark.engines.nearby import whole_name
@@ -67,6 +68,7 @@ class Wave:
     deltas: dict[str, pa.Table]
     steps: list[Step] = field(default_factory=list)
     strategies: dict[str, str] = field(default_factory=dict)
+    statement: Statement | None = None
     narrowed: dict[tuple[str, Interest], pa.Table] = field(default_factory=dict)
 
     def matter(self, interests: Mapping[str, Interest], engine: Engine) -> Matter:
