@@ -11,11 +11,17 @@ from typing import Any
 import pytest
 
 from tests.analysis.world import World
-from tidemark.algebra.plans import Filter, Given
+from tests.spark_support import commit, open_engine
+from tidemark.algebra.expressions import Call, Expression
+from tidemark.algebra.plans import Filter, Given, Project, Stored
 from tidemark.algebra.scalar import value_of
-from tidemark.algebra.types import Kind, Type
+from tidemark.algebra.types import BOOLEAN, Kind
 from tidemark.engines.duckdb import DuckDBEngine
 from tidemark.engines.reference.arrow import from_bag, to_bag
+from tidemark.engines.reference.evaluate import Bag
+from tidemark.engines.spark import SparkEngine
+from tidemark.engines.spark.options import ON_SPARK
+from tidemark.log.commit import Creation
 
 WORLD = World(
     (
@@ -52,28 +58,56 @@ CONDITIONS = [
 ]
 
 
-def values_of(type: Type) -> list[Any]:
-    return [*ENDS[type.kind], None]
+SCHEMA = WORLD.table("r").schema
+CASES = [pytest.param(condition, read, id=name) for name, condition, read in CONDITIONS]
 
 
 @pytest.fixture(scope="module", params=["in process", "by statements"])
-def engine(request: pytest.FixtureRequest) -> Iterator[DuckDBEngine]:
+def duckdb_engine(request: pytest.FixtureRequest) -> Iterator[DuckDBEngine]:
     engine = DuckDBEngine(by_statements=request.param == "by statements")
     engine.load()
     yield engine
     engine.close()
 
 
-@pytest.mark.parametrize(("condition", "read"), [case[1:] for case in CONDITIONS], ids=[case[0] for case in CONDITIONS])
-def test_a_filter_runs_alike_on_rows_at_the_ends_of_types(
-    engine: DuckDBEngine, condition: str, read: list[str]
+@pytest.fixture(scope="module")
+def spark_engine(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngine]:
+    engine = open_engine(tmp_path_factory.mktemp("lake"), spark, **ON_SPARK)
+    yield engine
+    engine.close()
+
+
+@pytest.mark.parametrize(("condition", "read"), CASES)
+def test_duckdb_runs_a_filter_on_rows_at_the_ends_of_types(
+    duckdb_engine: DuckDBEngine, condition: str, read: list[str]
 ) -> None:
-    schema = WORLD.table("r").schema
-    found = WORLD.influence(f"SELECT r.i FROM r, s WHERE {condition}", "r")
-    assert found.filter is not None, "this view should have a filter"
-    cells = [values_of(field.type) if field.name in read else [None] for field in schema]
-    bag = dict.fromkeys(product(*cells), 1)
-    expected = {row: 1 for row in bag if value_of(found.filter, row) is True}
-    assert 0 < len(expected) < len(bag)
-    filtered = engine.evaluate(Filter(Given("delta", schema), found.filter), {"delta": from_bag(bag, schema)})
-    assert to_bag(filtered) == expected
+    found, rows = filter_and_rows(condition, read)
+    given = {"delta": from_bag(rows, SCHEMA)}
+    assert to_bag(duckdb_engine.evaluate(Filter(Given("delta", SCHEMA), found), given)) == passing(found, rows)
+
+
+@pytest.mark.spark
+def test_spark_runs_filters_on_rows_at_the_ends_of_types(spark_engine: SparkEngine) -> None:
+    """Rows that are stored, because what is only given never reaches Spark."""
+    cases = [filter_and_rows(condition, read) for _, condition, read in CONDITIONS]
+    every = {row: 1 for _, rows in cases for row in rows}
+    commit(spark_engine, {"r": from_bag(every, SCHEMA)}, created=(Creation("r", SCHEMA),))
+    stored = Stored("r", SCHEMA)
+    answers = tuple(Call("is_true", (found,), BOOLEAN, nullable=False) for found, _ in cases)
+    names = SCHEMA.names + tuple(f"answer{place}" for place in range(len(answers)))
+    result = to_bag(spark_engine.evaluate(Project(stored, names, stored.columns() + answers), {}))
+    assert result == {row + tuple(value_of(found, row) is True for found, _ in cases): 1 for row in every}
+
+
+def filter_and_rows(condition: str, read: list[str]) -> tuple[Expression, Bag]:
+    """The filter of a view, and rows with all combinations of values in the columns that it reads."""
+    found = WORLD.influence(f"SELECT r.i FROM r, s WHERE {condition}", "r").filter
+    assert found is not None, "this view should have a filter"
+    cells = [[*ENDS[field.type.kind], None] if field.name in read else [None] for field in SCHEMA]
+    rows = dict.fromkeys(product(*cells), 1)
+    assert 0 < len(passing(found, rows)) < len(rows)
+    return found, rows
+
+
+def passing(condition: Expression, rows: Bag) -> Bag:
+    return {row: weight for row, weight in rows.items() if value_of(condition, row) is True}
