@@ -25,9 +25,9 @@ from tidemark.analysis.relevance import influence, simplified
 from tidemark.analysis.rendering import FALSE
 from tidemark.analysis.wording import plain
 from tidemark.network import build
+from tidemark.network.autonomous import Known
 from tidemark.network.build import Definition
 from tidemark.network.nodes import expand
-from tidemark.network.autonomous import Known
 from tidemark.sql.catalog import Catalog, View
 from tidemark.sql.templates import Template
 

@@ -26,9 +26,9 @@ from tidemark.calculus.extrema import has_extrema
 from tidemark.calculus.group import is_merged
 from tidemark.database.analysed import analysed
 from tidemark.network import Node, NodeKind, build
+from tidemark.network.autonomous import Known
 from tidemark.network.build import COMPLETE, Definition
 from tidemark.network.nodes import expand
-from tidemark.network.autonomous import Known
 from tidemark.sql.catalog import Catalog, View
 from tidemark.sql.changes import Change, DeleteRows, InsertRows, UpdateRows
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tidemark.network.nodes import Node, Refresh
 from tidemark.network.autonomous import Known
+from tidemark.network.nodes import Node, Refresh
 from tidemark.network.refreshes import RefreshCache
 
 Listener = Callable[[str], None]

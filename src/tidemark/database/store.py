@@ -25,8 +25,8 @@ from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError
 from tidemark.log.commit import Commit, Creation
 from tidemark.network import NodeKind, Wave, propagate
-from tidemark.network.nodes import definition
 from tidemark.network.autonomous import Known
+from tidemark.network.nodes import definition
 from tidemark.network.settle import settle
 from tidemark.network.wave import given_deltas
 from tidemark.sql.catalog import Catalog
@@ -96,11 +96,13 @@ class Store:
     def propagate_unchecked(self, catalog: Catalog, pending: Mapping[str, pa.Table]) -> Wave:
         """The same inside an open transaction, whose rows may violate constraints: nothing is concluded from those."""
         transition = self.transition(catalog)
+        if catalog is self.catalog and self._unchecked is not None:
+            return propagate(self.network, pending, self.engine, self._unchecked)
+        facts = {name: known.unchecked() for name, known in known_of(catalog).facts.items()}
         unstored = frozenset(table.name for table in transition.new_tables)
-        if self._unchecked is None or catalog is not self.catalog:
-            facts = {name: known.unchecked() for name, known in known_of(catalog).facts.items()}
-            self._unchecked = ToldRefreshes(self.progress, Known(facts), unstored)
-        refreshes, self._unchecked = self._unchecked, self._unchecked if catalog is self.catalog else None
+        refreshes = ToldRefreshes(self.progress, Known(facts), unstored)
+        if catalog is self.catalog:
+            self._unchecked = refreshes
         return propagate(transition.passing, pending, self.reading(catalog), refreshes)
 
     def propagate(self, catalog: Catalog, pending: Mapping[str, pa.Table], change: Change | None = None) -> Wave:
