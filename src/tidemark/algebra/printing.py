@@ -91,6 +91,7 @@ def show_aggregate(call: AggregateCall) -> str:
 def show_window_call(call: WindowCall) -> str:
     inner = ", ".join(show_expression(argument) for argument in call.arguments)
     text = call.function.value if call.function.value.endswith(")") else f"{call.function.value}({inner})"
+    text += " IGNORE NULLS" if call.ignores_nulls else ""
     return text if call.frame is None else f"{text} {call.frame}"
 
 

@@ -1,4 +1,4 @@
-"""The SQL of aggregates and window functions over rows that are there: no negative weights."""
+"""The SQL of aggregates over rows that are there: no negative weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Final, Protocol
 from tidemark.algebra.aggregates import AggregateCall, AggregateFunction
 from tidemark.algebra.expressions import Literal
 from tidemark.algebra.types import VARCHAR, Type
-from tidemark.algebra.windows import WindowCall
 
 MORE_THAN_ONE: Final = "cardinality: a subquery that is used as a value gives more than one row"
 
@@ -74,14 +73,3 @@ def _order(call: AggregateCall, texts: tuple[str, ...]) -> tuple[SortText, ...]:
     named = zip(call.order, texts[1 : 1 + len(call.order)], strict=True)
     keys = tuple(SortText(text, key.descending, key.nulls_first) for key, text in named)
     return keys if call.distinct and keys else (*keys, SortText(texts[0]))
-
-
-def window_call(call: WindowCall, texts: tuple[str, ...], over: str, dialect: AggregateDialect) -> str:
-    """The call over a window that is written out in ``over``, cast to its type."""
-    type_name = dialect.type_name(call.type)
-    if not isinstance(call.function, AggregateFunction):
-        return f"CAST({call.function.value}({', '.join(texts)}) OVER ({over}) AS {type_name})"
-    if call.function is AggregateFunction.COUNT_ROWS:
-        return f"CAST(COUNT(*) OVER ({over}) AS BIGINT)"
-    inner = f"CAST({texts[0]} AS {type_name})" if call.function is AggregateFunction.SUM else texts[0]
-    return f"CAST({call.function.value}({inner}) OVER ({over}) AS {type_name})"
