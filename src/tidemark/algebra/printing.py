@@ -80,6 +80,10 @@ def show_aggregate(call: AggregateCall) -> str:
     if call.argument is None:
         return call.function.value
     inner = ("DISTINCT " if call.distinct else "") + show_expression(call.argument)
+    if call.fraction is not None:
+        inner = f"{call.fraction}, {inner}"
+    if call.descending:
+        inner += " DESC"
     if call.separator:
         inner += f", {show_value(call.separator)}"
     if call.order:

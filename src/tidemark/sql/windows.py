@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from sqlglot import exp
 
-from tidemark.algebra.aggregates import AggregateCall, AggregateFunction, SortKey
+from tidemark.algebra.aggregates import PERCENTILES, AggregateCall, AggregateFunction, SortKey
 from tidemark.algebra.expressions import Call, Case, Column, Expression, Literal, transform, walk
 from tidemark.algebra.frames import CURRENT, FROM_START, WHOLE_FRAME, Frame, Unit
 from tidemark.algebra.plans import Plan, Project, Window
@@ -29,6 +29,8 @@ _RANKS: Final[dict[type[exp.Expr], WindowFunction]] = {
 }
 _SEES_NULLS: Final = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue)
 _OVER_AGGREGATES: Final = frozenset(AggregateFunction) - {
+    *PERCENTILES,
+    AggregateFunction.MODE,
     AggregateFunction.STRING_AGG,
     AggregateFunction.ARRAY_AGG,
     AggregateFunction.SINGLE,
@@ -199,6 +201,9 @@ class _WindowBinder:
     def _aggregate(
         self, node: exp.Expr, partition: tuple[Expression, ...], order: tuple[SortKey, ...], frame: Frame
     ) -> Expression:
+        if isinstance(node.this if isinstance(node, exp.Filter) else node, exp.WithinGroup | exp.Median):
+            raise self.source.error("unsupported", "ordered-set aggregates are not supported in a window", node)
+
         def add(call: AggregateCall) -> Expression:
             if call.distinct or call.function not in _OVER_AGGREGATES:
                 what = "DISTINCT" if call.distinct else call.function.value.upper()

@@ -130,6 +130,14 @@ class DuckDBDialect:
     def single(self, value: str, rows: str) -> str:
         return f"CASE WHEN {rows} > 1 THEN error('{MORE_THAN_ONE}') ELSE MAX({value}) END"
 
+    def mode(self, value: str, direction: str) -> str:
+        """Of values that are there equally often DuckDB takes the one that it saw first."""
+        return f"mode({value} ORDER BY {value} {direction})"
+
+    def element_in_order(self, value: str, place: str, *, descending: bool) -> str:
+        ordered = f"list({value} ORDER BY {value} {'DESC' if descending else 'ASC'})"
+        return f"list_extract({ordered} FILTER (WHERE {value} IS NOT NULL), {place})"
+
     def ignoring_nulls(self, function: str, arguments: str) -> str:
         return f"{function}({arguments} IGNORE NULLS)"
 

@@ -158,6 +158,12 @@ class SparkDialect:
     def single(self, value: str, rows: str) -> str:
         return f"CASE WHEN {rows} > 1 THEN raise_error('{MORE_THAN_ONE}') ELSE MAX({value}) END"
 
+    def mode(self, value: str, direction: str) -> str:
+        return f"mode() WITHIN GROUP (ORDER BY {value} {direction})"
+
+    def element_in_order(self, value: str, place: str, *, descending: bool) -> str:
+        return f"element_at(sort_array(collect_list({value}), {'FALSE' if descending else 'TRUE'}), {place})"
+
     def ignoring_nulls(self, function: str, arguments: str) -> str:
         return f"{function}({arguments}) IGNORE NULLS"
 
