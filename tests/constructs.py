@@ -47,6 +47,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "`COUNT`, `SUM` of exact types, `AVG`, `BOOL_AND`, `BOOL_OR`": "SELECT customer, COUNT(*) AS n, SUM(amount) AS s, AVG(amount) AS a FROM sale GROUP BY customer",
         "`MIN`, `MAX`, `ANY_VALUE`": "SELECT customer, MIN(amount) AS low FROM sale GROUP BY customer",
         "`COUNT(DISTINCT)`, `SUM(DISTINCT)`": "SELECT customer, COUNT(DISTINCT note) AS n FROM sale GROUP BY customer",
+        "`PERCENTILE_CONT`, `PERCENTILE_DISC`, `MODE`, `MEDIAN`": "SELECT customer, PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY amount) AS p FROM sale GROUP BY customer",
         "`SUM` of DOUBLE, `STDDEV`, `VARIANCE`, `STRING_AGG`": "SELECT customer, SUM(weight) AS w FROM sale GROUP BY customer",
         "the same without `GROUP BY`": "SELECT SUM(weight) AS w FROM sale",
         "`MIN` and `MAX` without `GROUP BY`": "SELECT MAX(amount) AS high FROM sale",
@@ -56,10 +57,15 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
     },
     "Windows and first rows": {
         "window functions with `PARTITION BY`": "SELECT id, RANK() OVER (PARTITION BY customer ORDER BY amount) AS place FROM sale",
+        "frames of `ROWS`": "SELECT id, SUM(amount) OVER (PARTITION BY customer ORDER BY id ROWS 2 PRECEDING) AS recent FROM sale",
+        "frames of `RANGE` with a distance": "SELECT id, SUM(amount) OVER (PARTITION BY customer ORDER BY at RANGE INTERVAL '7 days' PRECEDING) AS week FROM sale",
+        "frames of `GROUPS`": "SELECT id, COUNT(*) OVER (PARTITION BY customer ORDER BY amount GROUPS BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS near FROM sale",
+        "`IGNORE NULLS`": "SELECT id, LAST_VALUE(note) IGNORE NULLS OVER (PARTITION BY customer ORDER BY id) AS note FROM sale",
         "window functions without": "SELECT id, RANK() OVER (ORDER BY amount) AS place FROM sale",
         "top n of each group": "SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY amount DESC) AS n FROM sale) AS q WHERE n <= 3",
         "`DISTINCT ON`": "SELECT DISTINCT ON (customer) customer, id FROM sale ORDER BY customer, amount DESC",
         "`ORDER BY … LIMIT`": "SELECT id, amount FROM sale ORDER BY amount DESC LIMIT 10",
+        "`ORDER BY` a window function, with `LIMIT`": "SELECT id FROM sale ORDER BY SUM(amount) OVER (PARTITION BY customer) DESC, id LIMIT 10",
         "`LIMIT … OFFSET`": "SELECT id, amount FROM sale ORDER BY amount DESC LIMIT 10 OFFSET 20",
     },
     "Time": {

@@ -25,6 +25,7 @@ from tests.function_case import (
     day,
 )
 from tests.math_cases import MATH
+from tests.part_cases import PARTS
 from tests.text_cases import TEXT
 from tests.time_cases import TIME
 from tidemark.algebra.expressions import Value
@@ -434,5 +435,6 @@ CALLS: tuple[Case, ...] = (
     *MATH,
     *TEXT,
     *TIME,
+    *PARTS,
     *ARRAY,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import math
+import random
 from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
@@ -188,7 +189,25 @@ OF_OTHERS = {name for name in FUNCTIONS if name.startswith("regexp_")} | {
 """These take arrays, or patterns that the binder has written; any other text is none."""
 
 
-@pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - OF_OTHERS))
+OF_MANY: dict[str, list[tuple[Type, ...]]] = {
+    "width_bucket": [(decimal(18, 2),) * 3 + (INT,), (DOUBLE,) * 3 + (INT,)],
+    "make_timestamp": [(INT,) * 6],
+}
+"""These take more than three arguments, of which all the ends would be too many."""
+
+
+@pytest.mark.parametrize("name", OF_MANY)
+def test_reference_and_duckdb_agree_on_functions_of_many_arguments(
+    name: str, connection: duckdb.DuckDBPyConnection
+) -> None:
+    chosen = random.Random(name)
+    for types in OF_MANY[name]:
+        pools = [[*EXTREMES[type], 1, 2, 3] if type == INT else EXTREMES[type] for type in types]
+        rows = [tuple(chosen.choice(pool) for pool in pools) for _ in range(400)]
+        check_agreement(connection, Case(name, types, (None,) * len(types)), rows)
+
+
+@pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - OF_OTHERS - set(OF_MANY)))
 def test_reference_and_duckdb_agree_at_the_ends_of_every_type(name: str, connection: duckdb.DuckDBPyConnection) -> None:
     signatures = {
         FUNCTIONS[name].resolve(types) for count in (1, 2, 3) for types in itertools.product(EXTREMES, repeat=count)

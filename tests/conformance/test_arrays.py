@@ -252,7 +252,7 @@ def test_what_arrays_are_not(db: tm.Database) -> None:
         "SELECT a FROM t, UNNEST(a) AS x",
         "SELECT a FROM t RIGHT JOIN UNNEST(ARRAY[1]) AS x ON TRUE",
         "SELECT a FROM t LEFT JOIN UNNEST(ARRAY[1]) AS x ON x = 1",
-        "SELECT (ARRAY[1, 2])[1:2]",
+        "SELECT (ARRAY[1, 2])[1:2:1]",
         "SELECT ARRAY[]",
         "SELECT ARRAY[ARRAY[1]]",
         "SELECT ARRAY[b] FROM t",

@@ -199,7 +199,7 @@ def test_to_char_of_moments(one: tm.Database) -> None:
         "10:20 AM week 05 1 031 4",
         None,
     )
-    for text in ("to_char(i, '999')", "to_char(at, 'J')", "to_char(at, s)"):
+    for text in ("to_char(i, 'RN')", "to_char(x, '999')", "to_char(at, 'J')", "to_char(at, s)"):
         assert code_of(one, text) == "unsupported", text
 
 

@@ -186,3 +186,17 @@ def test_the_time_is_read_by_several_conditions_of_which_one_asks_a_subquery(db:
     clock.go_on(minutes=10)
     db.tick()
     assert changes_at(db, "v") == changes_at(db, "w") == {(2,): -1}
+
+
+def test_an_age_of_today_is_the_time_of_the_clock(db: tm.Database, clock: Clock) -> None:
+    db.execute(
+        """
+        CREATE TABLE person (id INT PRIMARY KEY, born DATE);
+        CREATE MATERIALIZED VIEW adult AS SELECT id FROM person WHERE AGE(born) >= INTERVAL '18 years';
+        INSERT INTO person VALUES (1, '2008-11-16'), (2, '2008-11-18'), (3, NULL)
+        """
+    )
+    assert rows(db.query("SELECT id FROM adult")) == [(1,)]
+    clock.go_on(days=2)
+    db.tick()
+    assert changes_at(db, "adult") == {(2,): 1}

@@ -125,7 +125,13 @@ class Queries:
         total = ", ".join(c + self._one("", " DESC") for c in self.choice.sample(columns, len(columns)))
         some = self.choice.choice(columns)
         rows = "ROWS BETWEEN 1 PRECEDING AND " + self._one("CURRENT ROW", "1 FOLLOWING", "UNBOUNDED FOLLOWING")
+        start = self._one("UNBOUNDED PRECEDING", "2 PRECEDING", "1 PRECEDING", "CURRENT ROW")
+        end = self._one("CURRENT ROW", "1 FOLLOWING", "UNBOUNDED FOLLOWING")
+        near = f"{self._one('RANGE', 'GROUPS')} BETWEEN {start} AND {end}"
+        key = some + self._one("", " DESC", " NULLS FIRST")
         return self._one(
+            f"{self._one('COUNT', 'SUM', 'MIN')}({column}) OVER ({by}ORDER BY {key} {near})",
+            f"{self._one('LAG', 'LAST_VALUE', 'LEAD')}({column} IGNORE NULLS) OVER ({by}ORDER BY {total})",
             f"ROW_NUMBER() OVER ({by}ORDER BY {total})",
             f"{self._one('LAG', 'FIRST_VALUE', 'LEAD')}({column}) OVER ({by}ORDER BY {total})",
             f"{self._one('RANK()', 'DENSE_RANK()', f'SUM({column})')} OVER ({by}ORDER BY {some})",

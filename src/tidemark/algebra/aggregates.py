@@ -35,6 +35,10 @@ class AggregateFunction(enum.Enum):
     STDDEV_POP = "stddev_pop"
     STRING_AGG = "string_agg"
     ARRAY_AGG = "array_agg"
+    PERCENTILE_DISC = "percentile_disc"
+    PERCENTILE_LOW = "percentile_low"
+    PERCENTILE_HIGH = "percentile_high"
+    MODE = "mode"
     SINGLE = "single"
 
 
@@ -45,6 +49,11 @@ DEVIATIONS = (
     AggregateFunction.VAR_POP,
     AggregateFunction.STDDEV_SAMP,
     AggregateFunction.STDDEV_POP,
+)
+PERCENTILES = (
+    AggregateFunction.PERCENTILE_DISC,
+    AggregateFunction.PERCENTILE_LOW,
+    AggregateFunction.PERCENTILE_HIGH,
 )
 
 
@@ -65,6 +74,10 @@ class AggregateCall:
 
     ARRAY_AGG has the values in that order too, but NULL among them, so what FILTER leaves out is not told by the
     argument: it looks at the rows for which ``condition`` is true. Without such rows it is NULL.
+
+    Of n values in order, which ``descending`` turns round, PERCENTILE_DISC is the one at the place ⌈fn⌉ (the first, if
+    that is 0), where f is the ``fraction``. PERCENTILE_LOW is at 1 + ⌊f(n − 1)⌋ and PERCENTILE_HIGH at 1 + ⌈f(n − 1)⌉;
+    the continuous percentile lies between them. MODE is the value that is there most often, the first of them in order.
     """
 
     function: AggregateFunction
@@ -73,10 +86,14 @@ class AggregateCall:
     order: tuple[SortKey, ...] = ()
     separator: str = ""
     condition: Expression | None = None
+    fraction: float | None = None
+    descending: bool = False
 
     def __post_init__(self) -> None:
         if self.condition is not None and self.function is not AggregateFunction.ARRAY_AGG:
             raise ValueError("only ARRAY_AGG has a condition")
+        if (self.fraction is None) == (self.function in PERCENTILES):
+            raise ValueError("a percentile has a fraction, and nothing else has")
         if (self.argument is None) != (self.function is AggregateFunction.COUNT_ROWS):
             raise ValueError("wrong arguments of an aggregate")
         if self.argument is not None and self.function is AggregateFunction.SUM and not self.argument.type.is_numeric:

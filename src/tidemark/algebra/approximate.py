@@ -13,6 +13,7 @@ from collections.abc import Mapping, Set
 from tidemark.algebra.expressions import Call, Expression, columns_of, walk
 from tidemark.algebra.plans import (
     Aggregate,
+    AggregateFunction,
     Difference,
     Distinct,
     Filter,
@@ -98,7 +99,12 @@ def _keys(plan: Plan) -> list[tuple[str, Plan, frozenset[int]]]:
             return [("DISTINCT", source, frozenset(range(len(source.schema))))]
         case Aggregate(input=source, keys=keys, aggregates=calls):
             distinct = [call.argument for call in calls if call.distinct and call.argument is not None]
-            return [("GROUP BY", source, _columns(keys)), ("DISTINCT", source, _columns(tuple(distinct)))]
+            modes = [call.argument for call in calls if call.function is AggregateFunction.MODE and call.argument]
+            return [
+                ("GROUP BY", source, _columns(keys)),
+                ("DISTINCT", source, _columns(tuple(distinct))),
+                ("MODE", source, _columns(tuple(modes))),
+            ]
         case Window(input=source, partition=partition):
             return [("PARTITION BY", source, _columns(partition))]
         case Difference(left=left, right=right) | Intersection(left=left, right=right):

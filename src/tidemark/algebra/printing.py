@@ -80,6 +80,10 @@ def show_aggregate(call: AggregateCall) -> str:
     if call.argument is None:
         return call.function.value
     inner = ("DISTINCT " if call.distinct else "") + show_expression(call.argument)
+    if call.fraction is not None:
+        inner = f"{call.fraction}, {inner}"
+    if call.descending:
+        inner += " DESC"
     if call.separator:
         inner += f", {show_value(call.separator)}"
     if call.order:
@@ -91,6 +95,7 @@ def show_aggregate(call: AggregateCall) -> str:
 def show_window_call(call: WindowCall) -> str:
     inner = ", ".join(show_expression(argument) for argument in call.arguments)
     text = call.function.value if call.function.value.endswith(")") else f"{call.function.value}({inner})"
+    text += " IGNORE NULLS" if call.ignores_nulls else ""
     return text if call.frame is None else f"{text} {call.frame}"
 
 

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from tidemark.algebra.aggregates import AggregateCall, AggregateFunction
 from tidemark.algebra.expressions import Expression
+from tidemark.algebra.frames import WHOLE_FRAME, Frame, Unit
 from tidemark.algebra.types import BIGINT, DOUBLE, INT, Type
 
 
@@ -29,57 +30,21 @@ AnyFunction: TypeAlias = WindowFunction | AggregateFunction
 
 _NUMBERS = (WindowFunction.ROW_NUMBER, WindowFunction.RANK, WindowFunction.DENSE_RANK)
 _SHARES = (WindowFunction.PERCENT_RANK, WindowFunction.CUME_DIST)
+_ENDS = (WindowFunction.FIRST_VALUE, WindowFunction.LAST_VALUE)
 PEERED = (WindowFunction.RANK, WindowFunction.DENSE_RANK, *_SHARES)
 """Functions for which rows of the same place are equal; for others the order is made total."""
-
-
-class Unit(enum.Enum):
-    """What a frame counts: ROWS counts rows; a RANGE ends with the rows of the current place, all of them."""
-
-    ROWS = "ROWS"
-    RANGE = "RANGE"
-
-
-@dataclass(frozen=True)
-class Bound:
-    """An end of a frame: so many rows before or after the current one; None has no end."""
-
-    offset: int | None
-    preceding: bool
-
-    def __str__(self) -> str:
-        side = "PRECEDING" if self.preceding else "FOLLOWING"
-        if self.offset is None:
-            return f"UNBOUNDED {side}"
-        return "CURRENT ROW" if self.offset == 0 else f"{self.offset} {side}"
-
-
-@dataclass(frozen=True)
-class Frame:
-    unit: Unit
-    start: Bound
-    end: Bound
-
-    def __str__(self) -> str:
-        return f"{self.unit.value} BETWEEN {self.start} AND {self.end}"
-
-
-FROM_START = Bound(None, preceding=True)
-CURRENT = Bound(0, preceding=True)
-TO_END = Bound(None, preceding=False)
-DEFAULT_FRAME = Frame(Unit.RANGE, FROM_START, CURRENT)
-WHOLE_FRAME = Frame(Unit.ROWS, FROM_START, TO_END)
 
 
 @dataclass(frozen=True)
 class WindowCall:
     """One function over a window. ``arguments`` are its value, then for LAG and LEAD the distance (a literal) and the
-    default, for NTILE and NTH_VALUE the number (a literal). ``frame`` belongs to framed functions and aggregates;
-    FIRST_VALUE, LAST_VALUE and NTH_VALUE have frames of ROWS, in which there is one first row."""
+    default, for NTILE and NTH_VALUE the number (a literal). ``frame`` belongs to framed functions and aggregates; that
+    of NTH_VALUE is of ROWS. With ``ignores_nulls`` rows whose value is NULL are passed over."""
 
     function: AnyFunction
     arguments: tuple[Expression, ...] = ()
     frame: Frame | None = None
+    ignores_nulls: bool = False
 
     @property
     def type(self) -> Type:
@@ -103,6 +68,11 @@ class WindowCall:
         if isinstance(self.function, AggregateFunction):
             return self.frame is not None and self.frame.unit is Unit.ROWS and self.frame != WHOLE_FRAME
         return self.function not in PEERED
+
+    @property
+    def is_end_of_places(self) -> bool:
+        """Whether it is the first or last row of a frame whose ends are places, so that rows have to be numbered."""
+        return self.function in _ENDS and self.frame is not None and self.frame.unit is not Unit.ROWS
 
     @property
     def is_approximate(self) -> bool:

@@ -1,14 +1,13 @@
-"""The SQL of aggregates and window functions over rows that are there: no negative weights."""
+"""The SQL of aggregates over rows that are there: no negative weights."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from tidemark.algebra.aggregates import AggregateCall, AggregateFunction
+from tidemark.algebra.aggregates import PERCENTILES, AggregateCall, AggregateFunction
 from tidemark.algebra.expressions import Literal
-from tidemark.algebra.types import VARCHAR, Type
-from tidemark.algebra.windows import WindowCall
+from tidemark.algebra.types import DOUBLE, VARCHAR, Type
 
 MORE_THAN_ONE: Final = "cardinality: a subquery that is used as a value gives more than one row"
 
@@ -33,6 +32,8 @@ class AggregateDialect(Protocol):
     def string_agg(self, value: str, separator: str, order: str, *, distinct: bool) -> str: ...
     def array_agg(self, value: str, order: tuple[SortText, ...], condition: str | None, *, distinct: bool) -> str: ...
     def single(self, value: str, rows: str) -> str: ...
+    def mode(self, value: str, direction: str) -> str: ...
+    def element_in_order(self, value: str, place: str, *, descending: bool) -> str: ...
 
 
 def is_additive(call: AggregateCall) -> bool:
@@ -64,9 +65,23 @@ def unit_aggregate(call: AggregateCall, texts: tuple[str, ...], dialect: Aggrega
         case AggregateFunction.ARRAY_AGG:
             condition = None if call.condition is None else texts[-1]
             return dialect.array_agg(value, _order(call, texts), condition, distinct=call.distinct)
+        case AggregateFunction.MODE:
+            return dialect.mode(value, "DESC" if call.descending else "ASC")
+        case function if function in PERCENTILES:
+            element = dialect.element_in_order(value, _place(call, value, dialect), descending=call.descending)
+            return f"CASE WHEN COUNT({value}) > 0 THEN {element} END"
         case AggregateFunction.SINGLE:
             return dialect.single(value, "COUNT(*)" if weight is None else f"SUM({weight})")
     return f"{call.function.value}({value})"
+
+
+def _place(call: AggregateCall, value: str, dialect: AggregateDialect) -> str:
+    """The place of a percentile among the values, counted from 1."""
+    fraction = dialect.literal(Literal(call.fraction, DOUBLE))
+    if call.function is AggregateFunction.PERCENTILE_DISC:
+        return f"GREATEST(CAST(CEIL({fraction} * COUNT({value})) AS INT), 1)"
+    rounded = "FLOOR" if call.function is AggregateFunction.PERCENTILE_LOW else "CEIL"
+    return f"CAST({rounded}({fraction} * (COUNT({value}) - 1)) AS INT) + 1"
 
 
 def _order(call: AggregateCall, texts: tuple[str, ...]) -> tuple[SortText, ...]:
@@ -74,14 +89,3 @@ def _order(call: AggregateCall, texts: tuple[str, ...]) -> tuple[SortText, ...]:
     named = zip(call.order, texts[1 : 1 + len(call.order)], strict=True)
     keys = tuple(SortText(text, key.descending, key.nulls_first) for key, text in named)
     return keys if call.distinct and keys else (*keys, SortText(texts[0]))
-
-
-def window_call(call: WindowCall, texts: tuple[str, ...], over: str, dialect: AggregateDialect) -> str:
-    """The call over a window that is written out in ``over``, cast to its type."""
-    type_name = dialect.type_name(call.type)
-    if not isinstance(call.function, AggregateFunction):
-        return f"CAST({call.function.value}({', '.join(texts)}) OVER ({over}) AS {type_name})"
-    if call.function is AggregateFunction.COUNT_ROWS:
-        return f"CAST(COUNT(*) OVER ({over}) AS BIGINT)"
-    inner = f"CAST({texts[0]} AS {type_name})" if call.function is AggregateFunction.SUM else texts[0]
-    return f"CAST({call.function.value}({inner}) OVER ({over}) AS {type_name})"

@@ -18,6 +18,7 @@ from typing import Protocol
 from tidemark.algebra.counting import by_counts
 from tidemark.algebra.expressions import Call, Case, Cast, Column, Expression, Literal, conjuncts
 from tidemark.algebra.failing import can_fail
+from tidemark.algebra.frames import Span
 from tidemark.algebra.functions import FUNCTIONS, Signature
 from tidemark.algebra.plans import (
     Aggregate,
@@ -44,10 +45,10 @@ from tidemark.algebra.plans import (
     Window,
 )
 from tidemark.algebra.types import WEIGHT, Schema, Type
-from tidemark.algebra.windows import WHOLE_FRAME
 from tidemark.engines.guarding import Condition as Condition
 from tidemark.engines.guarding import guarded
-from tidemark.engines.sqlaggregates import SortText, counts_copies, is_additive, unit_aggregate, window_call
+from tidemark.engines.sqlaggregates import SortText, counts_copies, is_additive, unit_aggregate
+from tidemark.engines.sqlwindows import WindowText, with_order_columns
 
 LONG_TEXT = 20_000
 
@@ -118,6 +119,12 @@ class Dialect(Protocol):
     def string_agg(self, value: str, separator: str, order: str, *, distinct: bool) -> str: ...
     def array_agg(self, value: str, order: tuple[SortText, ...], condition: str | None, *, distinct: bool) -> str: ...
     def single(self, value: str, rows: str) -> str: ...
+    def mode(self, value: str, direction: str) -> str: ...
+    def element_in_order(self, value: str, place: str, *, descending: bool) -> str: ...
+    def ignoring_nulls(self, function: str, arguments: str) -> str: ...
+    def numbered(self, number: str, value: str) -> str: ...
+    def moment(self, text: str) -> str: ...
+    def span(self, span: Span, moment: str, sign: int) -> str: ...
     def place(self, text: str, type: Type) -> str: ...
     def unnested(self, query: str, alias: str, array: str) -> str: ...
 
@@ -162,7 +169,7 @@ class Compiler:
 
     def _sort_tail(self, plan: Sort) -> str:
         outputs = tuple(Output(name) for name in _names(len(plan.input.schema)))
-        shown = [self._sort_key(key, outputs) for key in plan.keys]
+        shown = [str(self._sort_key(key, outputs)) for key in plan.keys]
         tail = f" ORDER BY {', '.join(shown)}" if shown else ""
         if plan.limit is not None:
             tail += f" LIMIT {plan.limit}"
@@ -372,29 +379,42 @@ class Compiler:
         return f"CASE WHEN {values} > 0 THEN {total} END"
 
     def _window(self, plan: Window) -> Source:
-        """The rows with the window's columns behind them; where ties are told apart, the order is made total."""
+        """The rows with the window's columns behind them; what the calls need to know of each row is computed below."""
         width, names = len(plan.input.schema), _names(len(plan.schema))
-        rows, alias = self._unit_rows(plan.input), self._alias()
-        outputs = tuple(Output(f"{alias}.{column}") for column in rows.columns)
-        by = [self.expression(part, outputs) for part in plan.partition]
-        order = [self._sort_key(key, outputs) for key in plan.order]
-        ties = self._ties(outputs, plan.input.schema)
-        shown = [f"{output.text} AS {name}" for output, name in zip(outputs, names[:width], strict=True)]
+        plan = with_order_columns(plan)
+        rows = self._unit_rows(plan.input)
+        text, outputs = self._window_text(plan, rows)
+        helpers = text.helpers(plan.calls)
+        if helpers:
+            own = [f"{output.text} AS {column}" for output, column in zip(outputs, rows.columns, strict=True)]
+            shown = own + [f"{helper} AS {name}" for name, helper in helpers.items()]
+            rows = replace(rows, text=f"(SELECT {', '.join(shown)} FROM {rows.text} AS {text.rows})")
+            text, outputs = self._window_text(plan, rows)
+        shown = [f"{output.text} AS {name}" for output, name in zip(outputs[:width], names[:width], strict=True)]
         for call, name in zip(plan.calls, names[width:], strict=True):
-            texts = tuple(self.expression(argument, outputs) for argument in call.arguments)
-            clauses = [f"PARTITION BY {', '.join(by)}"] if by else []
-            total = order + (ties if call.tells_ties_apart else [])
-            clauses += [f"ORDER BY {', '.join(total)}"] if total else []
-            clauses += [str(call.frame)] if call.frame is not None and (total or call.frame == WHOLE_FRAME) else []
-            shown.append(f"{window_call(call, texts, ' '.join(clauses), self.dialect)} AS {name}")
-        return Source(f"(SELECT {', '.join(shown)} FROM {rows.text} AS {alias})", names)
+            arguments = tuple(self.expression(argument, outputs) for argument in call.arguments)
+            shown.append(f"{text.call(call, arguments)} AS {name}")
+        return Source(f"(SELECT {', '.join(shown)} FROM {rows.text} AS {text.rows})", names)
+
+    def _window_text(self, plan: Window, rows: Source) -> tuple[WindowText, tuple[Output, ...]]:
+        """The texts of the window over the rows under an alias of their own, and those of their columns."""
+        alias = self._alias()
+        outputs = tuple(Output(f"{alias}.{column}") for column in rows.columns)
+        return WindowText(
+            self.dialect,
+            tuple(self.expression(part, outputs) for part in plan.partition),
+            tuple(self._sort_key(key, outputs) for key in plan.order),
+            tuple(key.expression.type for key in plan.order),
+            self._ties(outputs, plan.input.schema),
+            alias,
+        ), outputs
 
     def _first_rows(self, plan: Sort) -> Source:
         """The first rows as a bag; ties are broken by all columns."""
         rows, alias = self._unit_rows(plan.input), self._alias()
         outputs = tuple(Output(f"{alias}.{column}") for column in rows.columns)
-        keys = [self._sort_key(key, outputs) for key in plan.keys]
-        keys += self._ties(outputs, plan.input.schema)
+        keys = [str(self._sort_key(key, outputs)) for key in plan.keys]
+        keys += map(str, self._ties(outputs, plan.input.schema))
         names = _names(len(plan.schema))
         shown = ", ".join(f"{output.text} AS {name}" for output, name in zip(outputs, names, strict=False))
         limit = "" if plan.limit is None else f" LIMIT {plan.limit}"
@@ -402,14 +422,12 @@ class Compiler:
         query = f"SELECT {shown or '1 AS nothing'} FROM {rows.text} AS {alias} ORDER BY {', '.join(keys)}"
         return Source(f"({query}{limit}{offset})", names)
 
-    def _ties(self, outputs: tuple[Output, ...], schema: Schema) -> list[str]:
+    def _ties(self, outputs: tuple[Output, ...], schema: Schema) -> tuple[SortText, ...]:
         """All columns, in ascending order: it makes any order total."""
-        return [f"{self.dialect.place(o.text, f.type)} ASC NULLS LAST" for o, f in zip(outputs, schema, strict=True)]
+        return tuple(SortText(self.dialect.place(o.text, f.type)) for o, f in zip(outputs, schema, strict=True))
 
-    def _sort_key(self, key: SortKey, outputs: tuple[Output, ...]) -> str:
-        direction = "DESC" if key.descending else "ASC"
-        nulls = "FIRST" if key.nulls_first else "LAST"
-        return f"{self.expression(key.expression, outputs)} {direction} NULLS {nulls}"
+    def _sort_key(self, key: SortKey, outputs: tuple[Output, ...]) -> SortText:
+        return SortText(self.expression(key.expression, outputs), key.descending, key.nulls_first)
 
     def _touched(self, plan: Touched) -> Source:
         names = _names(len(plan.schema))

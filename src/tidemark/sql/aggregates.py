@@ -11,8 +11,9 @@ from tidemark.algebra.aggregates import AggregateCall, AggregateFunction, SortKe
 from tidemark.algebra.expressions import TRUE, Call, Case, Cast, Expression, Literal
 from tidemark.algebra.types import BIGINT, BOOLEAN, DOUBLE, VARCHAR, Kind
 from tidemark.sql.arrays import refuse_array
-from tidemark.sql.coerce import coerce
+from tidemark.sql.coerce import coerce, settle_null
 from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
+from tidemark.sql.orderedsets import continuous, fraction_of, percentile
 
 Add = Callable[[AggregateCall], Expression]
 """Takes a call into the grouping, or over a window, and gives its value."""
@@ -32,9 +33,10 @@ _DEVIATIONS: Final[dict[type[exp.Expr], AggregateFunction]] = {
 }
 _NAMES: Final = (
     "COUNT, SUM, AVG, MIN, MAX, BOOL_AND, BOOL_OR, EVERY, STDDEV, STDDEV_POP, VARIANCE, VAR_POP, STRING_AGG, ARRAY_AGG,"
-    " ANY_VALUE"
+    " ANY_VALUE, MEDIAN, PERCENTILE_CONT, PERCENTILE_DISC, MODE"
 )
 _EVERY: Final = "every"
+ORDERED_SETS: Final = (exp.PercentileCont, exp.PercentileDisc, exp.Mode)
 
 
 def is_aggregate(node: exp.Expr) -> bool:
@@ -104,6 +106,12 @@ class _Aggregate:
             return self._string_agg(node)
         if isinstance(node, exp.ArrayAgg):
             return self._array_agg(node)
+        if isinstance(node, exp.WithinGroup):
+            return self._ordered_set(node)
+        if kind is exp.Median:
+            if self.distinct:
+                raise self.inner.source.error("unsupported", "MEDIAN(DISTINCT x) is not supported", node)
+            return self._continuous(self._number(), 0.5, descending=False)
         if kind is exp.Count and isinstance(node.this, exp.Star):
             self._only(("this", "big_int"))
             return self._count_rows()
@@ -123,11 +131,15 @@ class _Aggregate:
                 return self._all(self._condition(), decisive=False)
             case exp.LogicalOr():
                 return self._all(self._condition(), decisive=True)
-        name = node.this if isinstance(node, exp.WithinGroup) else node
-        shown = name.sql_name() if isinstance(name, exp.Func) else name.key.upper()
-        raise self.inner.source.error(
-            "unsupported", f"the aggregate {shown} is not supported", node, hint=f"aggregates: {_NAMES}"
-        )
+        raise self._refused(node)
+
+    def _refused(self, node: exp.Expr) -> Exception:
+        shown = node.sql_name() if isinstance(node, exp.Func) else node.key.upper()
+        if isinstance(node, ORDERED_SETS) and node is self.node:
+            message, hint = f"{shown} needs its values", f"{shown}(…) WITHIN GROUP (ORDER BY x)"
+        else:
+            message, hint = f"the aggregate {shown} is not supported", f"aggregates: {_NAMES}"
+        return self.inner.source.error("unsupported", message, self.node, hint=hint)
 
     def _count_rows(self) -> Expression:
         if self.condition is None:
@@ -159,6 +171,37 @@ class _Aggregate:
         argument = self._number()
         wide = argument if argument.type == DOUBLE else Cast(argument, DOUBLE)
         return self.add(AggregateCall(function, wide, self.distinct))
+
+    def _ordered_set(self, node: exp.WithinGroup) -> Expression:
+        """PERCENTILE_CONT, PERCENTILE_DISC and MODE with the values in WITHIN GROUP (ORDER BY …)."""
+        self._only(("this", "expression"))
+        function, keys = node.this, node.expression.expressions
+        if not isinstance(function, ORDERED_SETS):
+            raise self._refused(function)
+        if len(keys) != 1:
+            raise self.inner.source.error("type", "WITHIN GROUP takes one ORDER BY expression", node)
+        key = self._sort_key(keys[0])
+        argument = self._filtered(settle_null(key.expression))
+        if isinstance(function, exp.Mode):
+            refuse_other_parts(function, (), self.inner.source)
+            return self.add(AggregateCall(AggregateFunction.MODE, argument, descending=key.descending))
+        refuse_other_parts(function, ("this",), self.inner.source)
+        fraction = fraction_of(function.this, self.inner, node)
+        if isinstance(function, exp.PercentileCont):
+            return self._continuous(argument, fraction, descending=key.descending)
+        return self.add(percentile(AggregateFunction.PERCENTILE_DISC, argument, fraction, descending=key.descending))
+
+    def _continuous(self, argument: Expression, fraction: float, *, descending: bool) -> Expression:
+        if not argument.type.is_numeric:
+            message = f"PERCENTILE_CONT needs numbers, this is {argument.type}"
+            raise self.inner.source.error("type", message, self.node, hint="PERCENTILE_DISC takes any values")
+        wide = argument if argument.type == DOUBLE else Cast(argument, DOUBLE)
+        low, high = (
+            self.add(percentile(function, wide, fraction, descending=descending))
+            for function in (AggregateFunction.PERCENTILE_LOW, AggregateFunction.PERCENTILE_HIGH)
+        )
+        count = self.add(AggregateCall(AggregateFunction.COUNT, wide))
+        return continuous(low, high, count, fraction, self.inner, self.node)
 
     def _string_agg(self, node: exp.GroupConcat) -> Expression:
         self._only(("this", "separator"))

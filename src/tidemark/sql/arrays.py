@@ -5,9 +5,10 @@ from __future__ import annotations
 from sqlglot import exp
 from sqlglot.optimizer.annotate_types import annotate_types
 
-from tidemark.algebra.expressions import Expression, Literal
+from tidemark.algebra.expressions import Cast, Expression, Literal
+from tidemark.algebra.functions import explicit_cast_allowed
 from tidemark.algebra.plans import Filter, Plan, Project, Union, Unnest
-from tidemark.algebra.types import INT, VARCHAR, Field, Kind, Schema
+from tidemark.algebra.types import INT, VARCHAR, Field, Kind, Schema, array_of
 from tidemark.sql.binding import Binder
 from tidemark.sql.coerce import adapt_text_literals
 from tidemark.sql.scope import Scope
@@ -30,14 +31,45 @@ def bind_array(binder: Binder, node: exp.Expr) -> Expression:
 
 def bind_place(binder: Binder, node: exp.Expr) -> Expression:
     """``a[i]``, counted from 1. sqlglot counts from 0, and has subtracted 1 where it takes the place for an integer."""
-    if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
+    if len(node.expressions) != 1:
         raise binder.source.error("unsupported", "an array is read at one place", node)
+    if isinstance(node.expressions[0], exp.Slice):
+        return _slice(binder, node.expressions[0], node)
     (written,) = node.expressions
     place = binder.bind(written)
     known = annotate_types(written.copy()).type
     if known is not None and known.this in exp.DataType.INTEGER_TYPES:
         place = binder.call("add", (place, Literal(1, INT)), node)
     return binder.call("element", (binder.bind(node.this), place), node)
+
+
+def _slice(binder: Binder, part: exp.Slice, node: exp.Expr) -> Expression:
+    """``a[first:last]``; without them from the first element, or to the last. sqlglot leaves these as they are."""
+    if part.args.get("step") is not None:
+        raise binder.source.error("unsupported", "a slice has no step", node)
+    array = binder.bind(node.this)
+    first = Literal(1, INT) if part.this is None else binder.bind(part.this)
+    last = part.args.get("expression")
+    end = binder.call("cardinality", (array,), node) if last is None else binder.bind(last)
+    return binder.call("array_slice", (array, first, end), node)
+
+
+def bind_contained_by(binder: Binder, node: exp.Expr) -> Expression:
+    """``a <@ b``: all elements of a are in b."""
+    return binder.call("array_contains_all", (binder.bind(node.expression), binder.bind(node.this)), node)
+
+
+def bind_array_to_string(binder: Binder, node: exp.Expr) -> Expression:
+    """array_to_string(array, separator [, text for NULL]); elements of other types are written as text."""
+    array = binder.bind(node.this)
+    texts = array_of(VARCHAR)
+    if array.type.element is not None and array.type != texts:
+        if not explicit_cast_allowed(array.type, texts):
+            raise binder.source.error("type", f"a {array.type.element} has no one text", node)
+        array = Cast(array, texts)
+    if node.args.get("null") is not None:
+        array = binder.call("array_replace", (array, Literal(None, VARCHAR), binder.bind(node.args["null"])), node)
+    return binder.call("array_to_string", (array, binder.bind(node.expression)), node)
 
 
 def bind_array_length(binder: Binder, node: exp.Expr) -> Expression:
@@ -68,7 +100,10 @@ def bind_string_to_array(binder: Binder, node: exp.Expr) -> Expression:
     separator = binder.bind(node.expression)
     if not isinstance(separator, Literal) or separator.value is None or separator.type != VARCHAR:
         raise binder.source.error("unsupported", "string_to_array takes a literal separator", node)
-    return binder.call("string_to_array", (binder.bind(node.this), separator), node)
+    array = binder.call("string_to_array", (binder.bind(node.this), separator), node)
+    if node.args.get("null") is None:
+        return array
+    return binder.call("array_replace", (array, binder.bind(node.args["null"]), Literal(None, VARCHAR)), node)
 
 
 def bind_quantified(binder: Binder, name: str, node: exp.Expr) -> Expression | None:

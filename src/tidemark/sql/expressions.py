@@ -18,6 +18,8 @@ from tidemark.sql.arrays import (
     bind_array,
     bind_array_cat,
     bind_array_length,
+    bind_array_to_string,
+    bind_contained_by,
     bind_place,
     bind_quantified,
     bind_string_to_array,
@@ -47,15 +49,20 @@ from tidemark.sql.matching import (
 from tidemark.sql.moments import (
     ALONE,
     bind_date_add,
-    bind_extract_of_difference,
+    bind_date_bin,
+    bind_extract_of_interval,
+    bind_from_epoch,
     bind_interval_comparison,
     bind_shift,
     refuse_difference,
 )
+from tidemark.sql.named import NAMED
+from tidemark.sql.quoting import bind_format, text_of
 from tidemark.sql.rounding import bind_div, bind_log, bind_round, bind_trunc, cast_to_numeric, is_bare_numeric
 from tidemark.sql.rowvalues import bind_row_comparison, bind_row_in
 from tidemark.sql.scope import Scope
 from tidemark.sql.text import Source
+from tidemark.sql.timetexts import bind_to_date, bind_to_timestamp
 from tidemark.sql.types import BARE_NUMERIC, bind_type, length_limit
 
 _BINARY: dict[type[exp.Expr], str] = {
@@ -117,11 +124,23 @@ _NAMED: dict[type[exp.Expr], tuple[str, tuple[str, ...]]] = {
     exp.Reverse: ("reverse", ("this",)),
     exp.Repeat: ("repeat", ("this", "times")),
     exp.Nullif: ("nullif", ("this", "expression")),
-    exp.ArrayToString: ("array_to_string", ("this", "expression")),
     exp.ArrayPosition: ("array_position", ("this", "expression")),
     exp.ArrayAppend: ("array_append", ("this", "expression")),
     exp.ArrayPrepend: ("array_prepend", ("expression", "this")),
+    exp.ArrayRemove: ("array_remove", ("this", "expression")),
+    exp.ArrayContainsAll: ("array_contains_all", ("this", "expression")),
+    exp.ArrayOverlaps: ("array_overlaps", ("this", "expression")),
     exp.DateFromParts: ("make_date", ("year", "month", "day")),
+    exp.TimestampFromParts: ("make_timestamp", ("year", "month", "day", "hour", "min", "sec")),
+    exp.Year: ("extract_year", ("this",)),
+    exp.Quarter: ("extract_quarter", ("this",)),
+    exp.Month: ("extract_month", ("this",)),
+    exp.Day: ("extract_day", ("this",)),
+    exp.DayOfMonth: ("extract_day", ("this",)),
+    exp.Hour: ("extract_hour", ("this",)),
+    exp.Minute: ("extract_minute", ("this",)),
+    exp.WidthBucket: ("width_bucket", ("this", "min_value", "max_value", "num_buckets")),
+    exp.Hex: ("to_hex", ("this",)),
 }
 _VARIADIC: dict[type[exp.Expr], str] = {
     exp.Coalesce: "coalesce",
@@ -347,6 +366,10 @@ class ExpressionBinder:
         return self._call("not", [node.this], node)
 
     def _between(self, node: exp.Expr) -> Expression:
+        if is_interval(node.this) and not node.args.get("symmetric"):
+            above = self._binary("ge", exp.GTE(this=node.this.copy(), expression=node.args["low"].copy()))
+            below = self._binary("le", exp.LTE(this=node.this.copy(), expression=node.args["high"].copy()))
+            return self.call("and", (above, below), node)
         operand = self.bind(node.this)
         low = self.call("ge", (operand, self.bind(node.args["low"])), node)
         high = self.call("le", (operand, self.bind(node.args["high"])), node)
@@ -389,7 +412,7 @@ class ExpressionBinder:
         return target
 
     def _extract(self, node: exp.Expr) -> Expression:
-        found = bind_extract_of_difference(self, node)
+        found = bind_extract_of_interval(self, node)
         if found is not None:
             return found
         return self._by_unit("extract", str(node.this.name), node.expression, node)
@@ -439,16 +462,11 @@ class ExpressionBinder:
         if any(side.type.element is not None for side in sides):
             return joined_arrays(self, (sides[0], sides[1]), node)
         if any(side.type in (VARCHAR, NULL) for side in sides):
-            sides = [self._as_text(side, node) for side in sides]
+            sides = [text_of(self, side, node) for side in sides]
         return self.call("concat", tuple(sides), node)
 
-    def _as_text(self, bound: Expression, node: exp.Expr) -> Expression:
-        if bound.type != VARCHAR and not explicit_cast_allowed(bound.type, VARCHAR):
-            raise self.source.error("type", f"a {bound.type} has no one text", node, hint="round it: a::DECIMAL(12,2)")
-        return coerce(bound, VARCHAR)
-
     def _concat_ws(self, node: exp.Expr) -> Expression:
-        return self.call("concat_ws", tuple(self._as_text(self.bind(part), part) for part in node.expressions), node)
+        return self.call("concat_ws", tuple(text_of(self, self.bind(part), part) for part in node.expressions), node)
 
     def _pad(self, node: exp.Expr) -> Expression:
         parts = [node.args[part] for part in ("this", "expression", "fill_pattern") if node.args.get(part) is not None]
@@ -472,16 +490,25 @@ class ExpressionBinder:
         """The function concat(): NULLs count as empty text, other types are written as text."""
         result: Expression = Literal("", VARCHAR)
         for part in node.expressions:
-            bound = self._as_text(self.bind(part), part)
+            bound = text_of(self, self.bind(part), part)
             text = self.call("coalesce", (bound, Literal("", VARCHAR)), part)
             result = text if result == Literal("", VARCHAR) else self.call("concat", (result, text), node)
         return result
 
     def _anonymous(self, node: exp.Expr) -> Expression:
         name = node.name.lower()
+        if name in NAMED:
+            return NAMED[name](self, node)
         if name not in FUNCTIONS or not FUNCTIONS[name].usage.startswith(f"{name}("):
             raise self._refused(node)
         return self._call(name, list(node.expressions), node)
+
+    def _if(self, node: exp.Expr) -> Expression:
+        """if(condition, a, b), as other dialects write CASE."""
+        condition = self.condition(node.this, "IF")
+        otherwise = node.args.get("false")
+        last = Literal(None, NULL) if otherwise is None else self.bind(otherwise)
+        return self.case_of([condition], [self.bind(node.args["true"]), last], node)
 
     def _interval(self, node: exp.Expr) -> Expression:
         raise self.source.error("unsupported", ALONE, node, hint="a + INTERVAL '1 day'")
@@ -564,11 +591,18 @@ _HANDLERS: dict[type[exp.Expr], tuple[_Handler, tuple[str, ...]]] = {
     exp.Bracket: (bind_place, ("this", "expressions")),
     exp.ArrayConcat: (bind_array_cat, ("this", "expressions")),
     exp.ArraySize: (bind_array_length, ("this", "expression")),
-    exp.StringToArray: (bind_string_to_array, ("this", "expression")),
+    exp.ArrayContainedBy: (bind_contained_by, ("this", "expression")),
+    exp.ArrayToString: (bind_array_to_string, ("this", "expression", "null")),
+    exp.StringToArray: (bind_string_to_array, ("this", "expression", "null")),
     exp.Round: (bind_round, ("this", "decimals")),
     exp.Trunc: (bind_trunc, ("this", "decimals")),
     exp.Log: (bind_log, ("this", "expression")),
     exp.TimeToStr: (bind_to_char, ("this", "format")),
+    exp.StrToDate: (bind_to_date, ("this", "format")),
+    exp.StrToTime: (bind_to_timestamp, ("this", "format")),
+    exp.UnixToTime: (bind_from_epoch, ("this",)),
+    exp.DateBin: (bind_date_bin, ("this", "expression", "unit")),
+    exp.Format: (bind_format, ("this", "expressions")),
     exp.DateAdd: (bind_date_add, ("this", "expression")),
     exp.DateSub: (bind_date_add, ("this", "expression")),
     exp.Substring: (ExpressionBinder._substring, ("this", "start", "length")),
@@ -588,7 +622,9 @@ _HANDLERS: dict[type[exp.Expr], tuple[_Handler, tuple[str, ...]]] = {
     exp.Trim: (ExpressionBinder._trim, ("this", "expression", "position")),
     exp.Concat: (ExpressionBinder._concat, ("expressions", "coalesce")),
     exp.Anonymous: (ExpressionBinder._anonymous, ("this", "expressions")),
+    exp.If: (ExpressionBinder._if, ("this", "true", "false")),
     exp.Interval: (ExpressionBinder._interval, ("this", "unit")),
+    exp.MakeInterval: (ExpressionBinder._interval, tuple(exp.MakeInterval.arg_types)),
     exp.Neg: (ExpressionBinder._negative, ("this",)),
     exp.Not: (ExpressionBinder._not, ("this",)),
 }

@@ -1,4 +1,7 @@
-"""to_char of dates and timestamps: a literal format, written out as the functions that make its parts."""
+"""to_char of dates and timestamps: a literal format, written out as the functions that make its parts.
+
+Formats of numbers are in ``numberformats``.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,10 @@ from tidemark.algebra.expressions import Cast, Expression, Literal
 from tidemark.algebra.types import INT, TIMESTAMP, VARCHAR
 from tidemark.sql.binding import Binder
 from tidemark.sql.coerce import coerce
+from tidemark.sql.numberformats import bind_number_format
 from tidemark.sql.text import Source, dialect_named, tokenize
 
-_MONTHS: Final = (
+MONTHS: Final = (
     "January",
     "February",
     "March",
@@ -44,12 +48,12 @@ _NUMBERS: Final = {
     "US": ("microseconds", 6),
 }
 _NAMES: Final[dict[str, tuple[str, int, tuple[str, ...], Callable[[str], str]]]] = {
-    "Month": ("month", 1, _MONTHS, str),
-    "MONTH": ("month", 1, _MONTHS, str.upper),
-    "month": ("month", 1, _MONTHS, str.lower),
-    "Mon": ("month", 1, tuple(name[:3] for name in _MONTHS), str),
-    "MON": ("month", 1, tuple(name[:3] for name in _MONTHS), str.upper),
-    "mon": ("month", 1, tuple(name[:3] for name in _MONTHS), str.lower),
+    "Month": ("month", 1, MONTHS, str),
+    "MONTH": ("month", 1, MONTHS, str.upper),
+    "month": ("month", 1, MONTHS, str.lower),
+    "Mon": ("month", 1, tuple(name[:3] for name in MONTHS), str),
+    "MON": ("month", 1, tuple(name[:3] for name in MONTHS), str.upper),
+    "mon": ("month", 1, tuple(name[:3] for name in MONTHS), str.lower),
     "Day": ("dow", 0, _DAYS, str),
     "DAY": ("dow", 0, _DAYS, str.upper),
     "day": ("dow", 0, _DAYS, str.lower),
@@ -64,17 +68,12 @@ _WORD: Final = re.compile(
 
 def bind_to_char(binder: Binder, node: exp.Expr) -> Expression:
     moment = binder.bind(node.this)
-    if not moment.type.is_temporal:
-        raise binder.source.error(
-            "unsupported",
-            f"to_char takes a DATE or TIMESTAMP, this is a {moment.type}",
-            node,
-            hint="CAST(a AS VARCHAR) writes numbers",
-        )
     written = node.args["format"]
     if not isinstance(written, exp.Literal) or not written.is_string:
         raise binder.source.error("unsupported", "to_char takes a literal format", node)
-    text = _as_written(str(written.name), binder.source, node)
+    text = as_written(str(written.name), binder.source, node)
+    if not moment.type.is_temporal:
+        return bind_number_format(binder, moment, text, node)
     result: Expression | None = None
     position = 0
     while position < len(text):
@@ -92,13 +91,13 @@ def bind_to_char(binder: Binder, node: exp.Expr) -> Expression:
     return Literal("", VARCHAR) if result is None else result
 
 
-def _as_written(format: str, source: Source, node: exp.Expr) -> str:
+def as_written(format: str, source: Source, node: exp.Expr) -> str:
     """The format that the user wrote: sqlglot keeps it in another language only, in which parts of it are lost."""
     dialect = dialect_named(source.dialect)
     words = {token.text for token in tokenize(source)}
     candidates = [word for word in words if _translated(dialect, word) == format]
     if len(candidates) != 1:
-        raise source.error("unsupported", "the format of to_char cannot be told: another text looks the same", node)
+        raise source.error("unsupported", "the format cannot be told: another text looks the same", node)
     return candidates[0]
 
 

@@ -17,7 +17,8 @@ from tidemark.algebra.expressions import Cast, Expression, Literal
 from tidemark.algebra.types import BIGINT, INT, TIMESTAMP, Type
 from tidemark.errors import TidemarkError
 from tidemark.sql.binding import Binder
-from tidemark.sql.coerce import coerce, folded
+from tidemark.sql.coerce import coerce, folded, is_text_literal
+from tidemark.sql.literals import read_text
 from tidemark.sql.text import Source, tokenize
 
 _SECOND: Final = 1_000_000
@@ -39,6 +40,16 @@ _MICROSECONDS: Final = {
     "microsecond": 1,
     "us": 1,
 }
+_MADE: Final = {
+    "year": (0, 12),
+    "month": (0, 1),
+    "week": (1, 7),
+    "day": (1, 1),
+    "hour": (2, 3600 * _SECOND),
+    "minute": (2, 60 * _SECOND),
+    "second": (2, _SECOND),
+}
+"""Which part of an interval each argument of make_interval is, and how many of its units."""
 _PART: Final = re.compile(
     r"\s*([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)\s*([a-zA-Z]+)|\s*([+-]?)(\d+):(\d\d)(?::(\d\d(?:\.\d{1,6})?))?"
 )
@@ -71,7 +82,14 @@ def is_interval(node: exp.Expr) -> bool:
             return is_interval(node.this) != is_interval(node.expression)
         case exp.Add() | exp.Sub():
             return is_interval(node.this) and is_interval(node.expression)
-    return False
+        case exp.MakeInterval():
+            return True
+    return is_age(node)
+
+
+def is_age(node: exp.Expr) -> bool:
+    """Whether this is age(a, b), or age(a), which is the age at the start of today."""
+    return isinstance(node, exp.Anonymous) and node.name.lower() == "age"
 
 
 def bind_interval(binder: Binder, node: exp.Expr) -> Interval:
@@ -90,7 +108,48 @@ def bind_interval(binder: Binder, node: exp.Expr) -> Interval:
             name = "add" if isinstance(node, exp.Add) else "subtract"
             parts = (folded(binder.call(name, pair, node)) for pair in zip(left.parts, right.parts, strict=True))
             return Interval(*parts)
+        case exp.MakeInterval():
+            return _made(binder, node)
+        case exp.Anonymous():
+            return _age(binder, node)
     return bind_interval(binder, node.this)
+
+
+def _age(binder: Binder, node: exp.Anonymous) -> Interval:
+    """age(a, b): the whole months from b to a, then the whole days, then the time that is left."""
+    given = node.expressions
+    if len(given) not in (1, 2):
+        raise binder.source.error("type", "age takes one moment or two", node)
+    pair = tuple(binder.bind(part) for part in ([exp.CurrentDate(), *given] if len(given) == 1 else given))
+    names = ("age_months", "age_days", "age_microseconds")
+    return Interval(*(folded(binder.call(name, adapt_to_timestamp(pair), node)) for name in names))
+
+
+def adapt_to_timestamp(arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
+    """Quoted literals where moments are wanted, read as moments."""
+    return tuple(
+        Literal(read_text(str(a.value), TIMESTAMP), TIMESTAMP) if isinstance(a, Literal) and is_text_literal(a) else a
+        for a in arguments
+    )
+
+
+def _made(binder: Binder, node: exp.MakeInterval) -> Interval:
+    """make_interval(days => 3), of whole numbers."""
+    totals: list[Expression] = [Literal(0, wanted) for wanted in _TYPES]
+    for key, value in node.args.items():
+        if value is None:
+            continue
+        written = value.expression if isinstance(value, exp.Kwarg) else value
+        if key not in _MADE:
+            raise binder.source.error("unsupported", f"{key} of make_interval is not supported", node)
+        place, factor = _MADE[key]
+        count = binder.bind(written)
+        if not count.type.is_integer:
+            raise binder.source.error("type", f"make_interval takes integers, this is a {count.type}", node)
+        part = _times(binder, Literal(factor, _TYPES[place]), count, _TYPES[place], node)
+        zero = totals[place] == Literal(0, _TYPES[place])
+        totals[place] = part if zero else folded(binder.call("add", (totals[place], part), node))
+    return Interval(*totals)
 
 
 def shift_moment(binder: Binder, moment: Expression, interval: Interval, sign: int, node: exp.Expr) -> Expression:

@@ -42,18 +42,18 @@ def bind_escape(binder: Binder, node: exp.Expr) -> Expression:
 
 
 def bind_similar(binder: Binder, node: exp.Expr, escape: str = "\\") -> Expression:
-    regex = regexes.similar_to(_literal_text(binder, node.expression), escape)
+    regex = regexes.similar_to(literal_text(binder, node.expression), escape)
     return binder.call("regexp_like", (binder.bind(node.this), Literal(regex.text, VARCHAR)), node)
 
 
 def bind_regexp_like(binder: Binder, node: exp.Expr) -> Expression:
-    fold = isinstance(node, exp.RegexpILike) or "i" in _flags(binder, node.args.get("flag"), "ic")
+    fold = isinstance(node, exp.RegexpILike) or "i" in matching_flags(binder, node.args.get("flag"), "ic")
     return binder.call("regexp_like", (binder.bind(node.this), _pattern(binder, node, fold_case=fold)[0]), node)
 
 
 def bind_regexp_count(binder: Binder, node: exp.Expr) -> Expression:
     shape, regex = _pattern(binder, node)
-    _needs_text(binder, regex, node)
+    needs_text(binder, regex, node)
     return binder.call("regexp_count", (binder.bind(node.this), shape), node)
 
 
@@ -64,7 +64,7 @@ def bind_regexp_substr(binder: Binder, node: exp.Expr) -> Expression:
 
 def bind_substring_from(binder: Binder, node: exp.Expr) -> Expression:
     """substring(text FROM pattern): what the first parentheses match, or all if there are none."""
-    regex = regexes.parse(_literal_text(binder, node.args["start"]))
+    regex = regexes.parse(literal_text(binder, node.args["start"]))
     if regex.groups and 1 not in regex.sure:
         raise binder.source.error("unsupported", "parentheses that may match nothing have no one meaning here", node)
     name = "regexp_substr_group" if regex.groups else "regexp_substr"
@@ -72,39 +72,39 @@ def bind_substring_from(binder: Binder, node: exp.Expr) -> Expression:
 
 
 def bind_regexp_replace(binder: Binder, node: exp.Expr) -> Expression:
-    flags = _flags(binder, node.args.get("modifiers"), "gic")
+    flags = matching_flags(binder, node.args.get("modifiers"), "gic")
     shape, regex = _pattern(binder, node, fold_case="i" in flags)
-    _needs_text(binder, regex, node)
-    ours, java = regexes.replacement(_literal_text(binder, node.args["replacement"]), regex)
+    needs_text(binder, regex, node)
+    ours, java = regexes.replacement(literal_text(binder, node.args["replacement"]), regex)
     text = binder.bind(node.this)
     if "g" in flags:
         return binder.call("regexp_replace_all", (text, shape, Literal(ours, VARCHAR), Literal(java, VARCHAR)), node)
     # Spark replaces all matches, so its pattern takes what stands before the first match along; groups move by one.
-    shifted = regexes.replacement(_literal_text(binder, node.args["replacement"]), regex, first_group=2)[1]
+    shifted = regexes.replacement(literal_text(binder, node.args["replacement"]), regex, first_group=2)[1]
     first_only = Literal(f"^((?s:.)*?)({regex.text})", VARCHAR)
     given = (text, shape, Literal(ours, VARCHAR), first_only, Literal("$1" + shifted, VARCHAR))
     return binder.call("regexp_replace_first", given, node)
 
 
 def _pattern(binder: Binder, node: exp.Expr, *, fold_case: bool = False) -> tuple[Literal, regexes.Regex]:
-    regex = regexes.parse(_literal_text(binder, node.expression), fold_case=fold_case)
+    regex = regexes.parse(literal_text(binder, node.expression), fold_case=fold_case)
     return Literal(regex.text, VARCHAR), regex
 
 
-def _literal_text(binder: Binder, node: exp.Expr) -> str:
+def literal_text(binder: Binder, node: exp.Expr) -> str:
     bound = folded(binder.bind(node))
     if not isinstance(bound, Literal) or bound.type != VARCHAR or bound.value is None:
         raise binder.source.error("unsupported", "a regular expression must be a literal text", node)
     return str(bound.value)
 
 
-def _flags(binder: Binder, node: exp.Expr | None, known: str) -> str:
-    flags = "" if node is None else _literal_text(binder, node)
+def matching_flags(binder: Binder, node: exp.Expr | None, known: str) -> str:
+    flags = "" if node is None else literal_text(binder, node)
     if not set(flags) <= set(known):
         raise binder.source.error("unsupported", f"the flags {flags!r} are not supported", node)
     return flags
 
 
-def _needs_text(binder: Binder, regex: regexes.Regex, node: exp.Expr) -> None:
+def needs_text(binder: Binder, regex: regexes.Regex, node: exp.Expr) -> None:
     if regex.empty:
         raise binder.source.error("unsupported", "a pattern that matches the empty text has no one meaning here", node)

@@ -15,12 +15,15 @@ from tidemark.algebra.expressions import TRUE, Cast, Column, Expression
 from tidemark.algebra.plans import Join, Plan
 from tidemark.algebra.types import DATE
 from tidemark.sql.expressions import CURRENT, ExpressionBinder, refuse_other_parts
+from tidemark.sql.intervals import is_age
 
 
 def names_now(node: exp.Expr) -> bool:
     """Whether an expression of this query names the time; subqueries are queries of their own."""
     if isinstance(node, exp.Query):
         return False
+    if is_age(node) and len(node.expressions) == 1:
+        return True
     return isinstance(node, CURRENT) or any(names_now(part) for part in node.iter_expressions())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from tidemark.algebra.expressions import Call, Column, Expression, Literal, walk
+from tidemark.algebra.expressions import Call, Column, Expression, Literal
 from tidemark.algebra.plans import Distinct, Filter, Plan, Project, Sort, SortKey, Window, WindowCall
 from tidemark.algebra.types import BIGINT, BOOLEAN
 from tidemark.algebra.windows import WindowFunction
@@ -12,7 +12,7 @@ from tidemark.sql.arrays import refuse_array
 from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
 from tidemark.sql.parameters import has_subquery
 from tidemark.sql.text import Source, fold
-from tidemark.sql.windows import Over
+from tidemark.sql.windows import attached, computed
 
 
 def bind_order(node: exp.Expr, plan: Plan, inner: ExpressionBinder | None, source: Source) -> Plan:
@@ -35,7 +35,8 @@ def bind_order(node: exp.Expr, plan: Plan, inner: ExpressionBinder | None, sourc
         keys.append(SortKey(expression, descending, bool(entry.args.get("nulls_first"))))
     if hidden and isinstance(plan, Project):
         names = plan.names + tuple(f"hidden{i}" for i in range(len(hidden)))
-        plan = Project(plan.input, names, plan.expressions + tuple(hidden))
+        below, cells = attached(plan.input, tuple(hidden))
+        plan = Project(below, names, plan.expressions + cells)
     return Sort(plan, tuple(keys), _count(limit, source), _count(offset, source) or 0, visible)
 
 
@@ -61,11 +62,9 @@ def bind_distinct_on(
             "ordering", "ORDER BY must begin with the expressions of DISTINCT ON", order, hint="as PostgreSQL asks for"
         )
     width = len(plan.schema)
-    wide = Project(
-        plan.input,
-        (*plan.names, *(f"hidden{i}" for i in range(len(distinct) + len(keys)))),
-        (*plan.expressions, *distinct, *(key.expression for key in keys)),
-    )
+    below, cells = attached(plan.input, (*distinct, *(key.expression for key in keys)))
+    hidden = tuple(f"hidden{i}" for i in range(len(cells)))
+    wide = Project(below, plan.names + hidden, plan.expressions + cells)
     partition = wide.columns()[width : width + len(distinct)]
     columns = wide.columns()[width + len(distinct) :]
     sorting = tuple(SortKey(c, k.descending, k.nulls_first) for c, k in zip(columns, keys, strict=True))
@@ -90,7 +89,7 @@ def _entry(node: exp.Expr, plan: Project, inner: ExpressionBinder, source: Sourc
         return plan.expressions[int(node.name) - 1]
     if isinstance(node, exp.Column) and node.args.get("table") is None and fold(node.this) in plan.names:
         return plan.expressions[plan.names.index(fold(node.this))]
-    return inner.bind(node)
+    return computed(plan.input, inner.bind(node))
 
 
 def _key(
@@ -109,14 +108,14 @@ def _key(
             raise source.error("ambiguous_name", f"ORDER BY {fold(node.this)!r} is ambiguous", node)
     if inner is None or not isinstance(listed, Project):
         raise _only_results(node, source)
-    bound = inner.bind(node)
+    bound = computed(listed.input, inner.bind(node))
     if has_subquery(bound):
         raise source.error(
             "unsupported", "a subquery in ORDER BY is not supported", node, hint="select it, and order by its name"
         )
     if bound in listed.expressions:
         return plan.column(listed.expressions.index(bound))
-    if isinstance(plan, Distinct) or any(isinstance(part, Over) for part in walk(bound)):
+    if isinstance(plan, Distinct):
         raise _only_results(node, source)
     hidden.append(bound)
     return Column(len(plan.schema) + len(hidden) - 1, "hidden", bound.type, bound.nullable)

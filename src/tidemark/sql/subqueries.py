@@ -79,9 +79,11 @@ class SubqueryBinder:
                 return self._any("eq", node.this, node.args.get("query") or node.expressions[0], node, around)
             case exp.Subquery() | exp.Select() | exp.SetOperation():
                 return self._scalar(node, around)
-        if type(node) in _COMPARISONS and _is_quantified(node.expression):
-            refuse_other_parts(node, ("this", "expression"), self.source)
-            return self._quantified(node, around)
+        if type(node) in _COMPARISONS:
+            quantifier = _quantifier(node.expression)
+            if quantifier is not None:
+                refuse_other_parts(node, ("this", "expression"), self.source)
+                return self._quantified(node, quantifier, around)
         return None
 
     def _exists(self, node: exp.Exists, around: ExpressionBinder) -> Expression:
@@ -97,8 +99,7 @@ class SubqueryBinder:
             raise self.source.error("type", message, node)
         return Scalar(plan, tuple(frame.arguments))
 
-    def _quantified(self, node: exp.Expr, around: ExpressionBinder) -> Expression:
-        quantifier = node.expression
+    def _quantified(self, node: exp.Expr, quantifier: exp.Any | exp.All, around: ExpressionBinder) -> Expression:
         refuse_other_parts(quantifier, ("this",), self.source)
         comparison, opposite = _COMPARISONS[type(node)]
         if isinstance(quantifier, exp.Any):
@@ -129,9 +130,18 @@ class SubqueryBinder:
         return AnyRow(plan, tuple(frame.arguments), condition)
 
 
-def _is_quantified(node: exp.Expr) -> bool:
-    """Whether this is ANY, SOME or ALL of a subquery; of an array they are functions."""
-    return isinstance(node, exp.Any | exp.All) and isinstance(node.this, _QUERIES)
+def _quantifier(node: exp.Expr) -> exp.Any | exp.All | None:
+    """ANY, SOME or ALL of a subquery; None if this is something else: of an array they are functions.
+
+    More parentheses around the subquery mean nothing, as in PostgreSQL. The parser takes ALL for the name of a function
+    when it sees them.
+    """
+    if isinstance(node, exp.Anonymous) and isinstance(node.this, str) and node.this.upper() == "ALL":
+        inner = node.expressions
+        return exp.All(this=inner[0]) if len(inner) == 1 and isinstance(inner[0], _QUERIES) else None
+    if isinstance(node, exp.Any | exp.All) and isinstance(node.this, _QUERIES):
+        return node
+    return None
 
 
 def _only_values(node: exp.In) -> bool:

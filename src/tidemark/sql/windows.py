@@ -7,26 +7,17 @@ from typing import Final, TypeAlias
 
 from sqlglot import exp
 
-from tidemark.algebra.aggregates import AggregateCall, AggregateFunction, SortKey
+from tidemark.algebra.aggregates import PERCENTILES, AggregateCall, AggregateFunction, SortKey
 from tidemark.algebra.expressions import Call, Case, Column, Expression, Literal, transform, walk
+from tidemark.algebra.frames import CURRENT, FROM_START, WHOLE_FRAME, Frame, Unit
 from tidemark.algebra.plans import Plan, Project, Window
 from tidemark.algebra.types import BIGINT, BOOLEAN, INT, Type
-from tidemark.algebra.windows import (
-    CURRENT,
-    DEFAULT_FRAME,
-    FROM_START,
-    TO_END,
-    WHOLE_FRAME,
-    Bound,
-    Frame,
-    Unit,
-    WindowCall,
-    WindowFunction,
-)
+from tidemark.algebra.windows import WindowCall, WindowFunction
 from tidemark.sql.aggregates import bind_aggregate, is_aggregate
 from tidemark.sql.arrays import refuse_array
 from tidemark.sql.coerce import coerce
 from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
+from tidemark.sql.frames import bind_frame, whole_number
 from tidemark.sql.text import Source, fold
 
 _RANKS: Final[dict[type[exp.Expr], WindowFunction]] = {
@@ -36,8 +27,10 @@ _RANKS: Final[dict[type[exp.Expr], WindowFunction]] = {
     exp.PercentRank: WindowFunction.PERCENT_RANK,
     exp.CumeDist: WindowFunction.CUME_DIST,
 }
-_NO_ORDER_NEEDED: Final = (WindowFunction.ROW_NUMBER,)
+_SEES_NULLS: Final = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue)
 _OVER_AGGREGATES: Final = frozenset(AggregateFunction) - {
+    *PERCENTILES,
+    AggregateFunction.MODE,
     AggregateFunction.STRING_AGG,
     AggregateFunction.ARRAY_AGG,
     AggregateFunction.SINGLE,
@@ -91,7 +84,11 @@ def windowed(binder: ExpressionBinder, named: Windows = ()) -> ExpressionBinder:
 
 
 def attached(plan: Plan, expressions: tuple[Expression, ...]) -> tuple[Plan, tuple[Expression, ...]]:
-    """The plan with a column for each window function behind its own columns, and the expressions over it."""
+    """The plan with a column for each window function behind its own columns, and the expressions over it.
+
+    What the plan's own windows compute already is taken from there.
+    """
+    expressions = tuple(computed(plan, expression) for expression in expressions)
     found = tuple(dict.fromkeys(part for e in expressions for part in walk(e) if isinstance(part, Over)))
     if not found:
         return plan, expressions
@@ -107,6 +104,18 @@ def attached(plan: Plan, expressions: tuple[Expression, ...]) -> tuple[Plan, tup
     return plan, tuple(
         transform(expression, lambda e: places[e] if isinstance(e, Over) else None) for expression in expressions
     )
+
+
+def computed(plan: Plan, expression: Expression) -> Expression:
+    """The expression with the window functions that the plan computes already as columns of it."""
+    places: dict[Over, Column] = {}
+    part, width = plan, 0
+    while isinstance(part, Window):
+        width = len(part.input.schema)
+        for i, call in enumerate(part.calls):
+            places[Over(call, part.partition, part.order)] = plan.column(width + i)
+        part = part.input
+    return transform(expression, lambda e: places.get(e) if isinstance(e, Over) else None)
 
 
 def refuse_windows(node: exp.Expr, where: str, source: Source) -> None:
@@ -140,13 +149,22 @@ class _WindowBinder:
     def bind(self, node: exp.Window) -> Expression:
         refuse_other_parts(node, ("this", "partition_by", "order", "spec", "alias", "over"), self.source)
         partition, order, spec = self._window(node)
-        frame = self._frame(spec, order)
-        function = node.this
+        frame = bind_frame(spec, order, self.binder)
+        function, ignoring = node.this, False
         if isinstance(function, exp.IgnoreNulls | exp.RespectNulls):
-            raise self.source.error("unsupported", "IGNORE NULLS and RESPECT NULLS are not supported", node)
+            refuse_other_parts(function, ("this",), self.source)
+            function, ignoring = function.this, isinstance(function, exp.IgnoreNulls)
+            if not isinstance(function, _SEES_NULLS):
+                message = "IGNORE NULLS belongs to LAG, LEAD, FIRST_VALUE, LAST_VALUE and NTH_VALUE"
+                raise self.source.error("syntax", message, node)
+        for part in function.iter_expressions():
+            self._refuse_nested(part)
         if is_aggregate(function):
             return self._aggregate(function, partition, order, frame)
-        return self._function(function, partition, order, frame)
+        return self._function(function, partition, order, frame, ignoring=ignoring)
+
+    def _refuse_nested(self, node: exp.Expr) -> None:
+        refuse_windows(node, "a window function", self.source)
 
     def _window(self, node: exp.Expr) -> tuple[tuple[Expression, ...], tuple[SortKey, ...], exp.Expr | None]:
         """The partition, the order and the frame, with what the named window has of them."""
@@ -162,6 +180,9 @@ class _WindowBinder:
                 raise self.source.error("unsupported", "the named window has a frame already", node)
         else:
             spec = None
+        for part in (*(node.args.get("partition_by") or ()), node.args.get("order")):
+            if part is not None:
+                self._refuse_nested(part)
         if node.args.get("partition_by"):
             parts = (self.binder.bind(part) for part in node.args["partition_by"])
             partition = tuple(dict.fromkeys(part for part in parts if not isinstance(part, Literal)))
@@ -177,48 +198,12 @@ class _WindowBinder:
         refuse_array(bound, node.this, self.source)
         return SortKey(bound, bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
 
-    def _frame(self, spec: exp.Expr | None, order: tuple[SortKey, ...]) -> Frame:
-        if spec is None:
-            return DEFAULT_FRAME if order else WHOLE_FRAME
-        refuse_other_parts(spec, ("kind", "start", "start_side", "end", "end_side"), self.source)
-        kind = str(spec.args.get("kind") or "").upper()
-        if kind not in (Unit.ROWS.value, Unit.RANGE.value):
-            raise self.source.error(
-                "unsupported", f"frames of {kind} are not supported", spec, hint="ROWS and RANGE are"
-            )
-        unit = Unit(kind)
-        start = self._bound(spec, "start", unit)
-        end = CURRENT if spec.args.get("end") is None else self._bound(spec, "end", unit)
-        if start == TO_END or end == FROM_START:
-            raise self.source.error("syntax", "the frame ends before it starts", spec)
-        if (start, end) == (FROM_START, TO_END) or (unit is Unit.RANGE and not order):
-            return WHOLE_FRAME
-        return Frame(unit, start, end)
-
-    def _bound(self, spec: exp.Expr, part: str, unit: Unit) -> Bound:
-        value, side = spec.args[part], str(spec.args.get(f"{part}_side") or "").upper()
-        preceding = side != "FOLLOWING"
-        if value == "CURRENT ROW":
-            return CURRENT
-        if value == "UNBOUNDED":
-            return Bound(None, preceding)
-        if unit is Unit.RANGE:
-            raise self.source.error(
-                "unsupported", "RANGE with a distance is not supported", spec, hint="ROWS takes a number of rows"
-            )
-        number = self._whole(value, spec, least=0)
-        return CURRENT if number == 0 else Bound(number, preceding)
-
-    def _whole(self, value: object, node: exp.Expr, *, least: int) -> int:
-        if not (isinstance(value, exp.Literal) and not value.is_string and value.name.isdigit()):
-            raise self.source.error("unsupported", "a literal whole number is needed here", node)
-        if int(value.name) < least:
-            raise self.source.error("type", f"the number must be {least} at least", node)
-        return int(value.name)
-
     def _aggregate(
         self, node: exp.Expr, partition: tuple[Expression, ...], order: tuple[SortKey, ...], frame: Frame
     ) -> Expression:
+        if isinstance(node.this if isinstance(node, exp.Filter) else node, exp.WithinGroup | exp.Median):
+            raise self.source.error("unsupported", "ordered-set aggregates are not supported in a window", node)
+
         def add(call: AggregateCall) -> Expression:
             if call.distinct or call.function not in _OVER_AGGREGATES:
                 what = "DISTINCT" if call.distinct else call.function.value.upper()
@@ -229,7 +214,13 @@ class _WindowBinder:
         return bind_aggregate(node, self.binder, add)
 
     def _function(
-        self, node: exp.Expr, partition: tuple[Expression, ...], order: tuple[SortKey, ...], frame: Frame
+        self,
+        node: exp.Expr,
+        partition: tuple[Expression, ...],
+        order: tuple[SortKey, ...],
+        frame: Frame,
+        *,
+        ignoring: bool,
     ) -> Expression:
         kind = type(node)
         if kind in _RANKS:
@@ -238,44 +229,54 @@ class _WindowBinder:
         match node:
             case exp.Ntile():
                 refuse_other_parts(node, ("this",), self.source)
-                tiles = Literal(self._whole(node.this, node, least=1), INT)
+                tiles = Literal(whole_number(node.this, node, self.binder, least=1), INT)
                 return Over(WindowCall(WindowFunction.NTILE, (tiles,)), partition, order)
             case exp.Lag() | exp.Lead():
-                return self._neighbour(node, partition, order)
+                return self._neighbour(node, partition, order, ignoring=ignoring)
             case exp.FirstValue() | exp.LastValue() | exp.NthValue():
-                return self._framed(node, partition, order, frame)
+                return self._framed(node, partition, order, frame, ignoring=ignoring)
         raise self.source.error("unsupported", f"{node.sql('postgres')[:60]!r} is not a window function", node)
 
-    def _neighbour(self, node: exp.Expr, partition: tuple[Expression, ...], order: tuple[SortKey, ...]) -> Expression:
+    def _neighbour(
+        self, node: exp.Expr, partition: tuple[Expression, ...], order: tuple[SortKey, ...], *, ignoring: bool
+    ) -> Expression:
         refuse_other_parts(node, ("this", "offset", "default"), self.source)
         value = self.binder.bind(node.this)
         offset, default = node.args.get("offset"), node.args.get("default")
-        distance = Literal(1 if offset is None else self._whole(offset, node, least=0), INT)
+        # Engines do not agree on what IGNORE NULLS means for the row itself.
+        least = 1 if ignoring else 0
+        distance = Literal(1 if offset is None else whole_number(offset, node, self.binder, least=least), INT)
         other: Expression = Literal(None, value.type)
         if default is not None:
             other = coerce(self.binder.bind(default), value.type)
         function = WindowFunction.LAG if isinstance(node, exp.Lag) else WindowFunction.LEAD
-        return Over(WindowCall(function, (value, distance, other)), partition, order)
+        return Over(WindowCall(function, (value, distance, other), None, ignoring), partition, order)
 
     def _framed(
-        self, node: exp.Expr, partition: tuple[Expression, ...], order: tuple[SortKey, ...], frame: Frame
+        self,
+        node: exp.Expr,
+        partition: tuple[Expression, ...],
+        order: tuple[SortKey, ...],
+        frame: Frame,
+        *,
+        ignoring: bool,
     ) -> Expression:
-        """FIRST_VALUE, LAST_VALUE and NTH_VALUE, over frames of ROWS.
+        """FIRST_VALUE, LAST_VALUE and NTH_VALUE, over frames of ROWS where that is the same.
 
-        A RANGE ends with all rows of the current place. Its first row is the first of the partition, or of the place;
-        its last one likewise; its n-th is the n-th of the partition if so many rows come before the frame's end.
+        A RANGE without distances ends with all rows of the current place. Its first row is the first of the partition,
+        or of the place; its last one likewise.
         """
         refuse_other_parts(node, ("this", "offset"), self.source)
         value = self.binder.bind(node.this)
         first = isinstance(node, exp.FirstValue)
         if isinstance(node, exp.NthValue):
-            return self._nth(node, value, partition, order, frame)
+            return self._nth(node, value, partition, order, frame, ignoring=ignoring)
         function = WindowFunction.FIRST_VALUE if first else WindowFunction.LAST_VALUE
-        if frame.unit is Unit.RANGE:
+        if frame.unit is Unit.RANGE and frame.measure is None and not ignoring:
             if (frame.start if first else frame.end) == CURRENT:
                 partition = tuple(dict.fromkeys((*partition, *(key.expression for key in order))))
             frame = WHOLE_FRAME
-        return Over(WindowCall(function, (value,), frame), partition, order)
+        return Over(WindowCall(function, (value,), frame, ignoring), partition, order)
 
     def _nth(
         self,
@@ -284,14 +285,21 @@ class _WindowBinder:
         partition: tuple[Expression, ...],
         order: tuple[SortKey, ...],
         frame: Frame,
+        *,
+        ignoring: bool,
     ) -> Expression:
-        number = self._whole(node.args.get("offset"), node, least=1)
-        call = WindowCall(WindowFunction.NTH_VALUE, (value, Literal(number, INT)), frame)
+        """Of a frame that begins with the partition, the n-th of the partition, if the frame has so many rows."""
+        number = whole_number(node.args.get("offset"), node, self.binder, least=1)
+        call = WindowCall(WindowFunction.NTH_VALUE, (value, Literal(number, INT)), frame, ignoring)
         if frame.unit is Unit.ROWS:
             return Over(call, partition, order)
-        if frame != DEFAULT_FRAME:
-            raise self.source.error("unsupported", "NTH_VALUE takes the default frame or one of ROWS", node)
+        if frame.start != FROM_START:
+            message = "NTH_VALUE takes a frame of ROWS, or one from UNBOUNDED PRECEDING"
+            raise self.source.error("unsupported", message, node)
         nth = Over(replace(call, frame=WHOLE_FRAME), partition, order)
-        rows = Over(WindowCall(AggregateFunction.COUNT_ROWS, (), frame), partition, order)
+        counted = WindowCall(AggregateFunction.COUNT_ROWS, (), frame)
+        if ignoring:
+            counted = WindowCall(AggregateFunction.COUNT, (value,), frame)
+        rows = Over(counted, partition, order)
         enough = Call("ge", (rows, Literal(number, BIGINT)), BOOLEAN, nullable=False)
         return Case(((enough, nth),), Literal(None, value.type), value.type)

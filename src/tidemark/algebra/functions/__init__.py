@@ -7,9 +7,11 @@ from types import MappingProxyType
 from typing import Final
 
 from tidemark.algebra.functions.arithmetic import ARITHMETIC
+from tidemark.algebra.functions.array_parts import ARRAY_PARTS
 from tidemark.algebra.functions.arrays import ARRAYS
 from tidemark.algebra.functions.averages import AVERAGES
 from tidemark.algebra.functions.bits import BITS
+from tidemark.algebra.functions.buckets import BUCKETS
 from tidemark.algebra.functions.casts import (
     assignment_cast_allowed,
     cast_fails,
@@ -36,14 +38,14 @@ from tidemark.algebra.functions.values import NAN, canonical, rank
 
 GROUPS: Final[Mapping[str, tuple[Function, ...]]] = MappingProxyType(
     {
-        "Arithmetic": ARITHMETIC + ROUNDING + AVERAGES,
+        "Arithmetic": ARITHMETIC + ROUNDING + AVERAGES + BUCKETS,
         "Roots, powers, logarithms and angles": DOUBLES,
         "Bits": BITS,
         "Comparison": COMPARISON,
         "Logic": LOGIC,
         "Text": STRINGS + PIECES + PATTERNS + REGEXES,
         "Dates and timestamps": DATES,
-        "Arrays": ARRAYS,
+        "Arrays": ARRAYS + ARRAY_PARTS,
     }
 )
 

@@ -8,14 +8,17 @@ from decimal import Decimal
 from typing import Any, Final
 
 from tidemark.algebra.expressions import Value
+from tidemark.algebra.functions.ages import AGES
 from tidemark.algebra.functions.moments import MOMENTS, microseconds
 from tidemark.algebra.functions.resolvers import fixed, takes
-from tidemark.algebra.functions.table import Function, Resolver, Template
-from tidemark.algebra.functions.templates import DUCKDB_ERROR, SPARK_ERROR, guarded, pattern, plain, to_result
-from tidemark.algebra.types import DATE, INT, TIMESTAMP, Type, decimal
+from tidemark.algebra.functions.table import Function, Resolver, Signature, Template
+from tidemark.algebra.functions.templates import DUCKDB_ERROR, SPARK_ERROR, guard, guarded, pattern, plain, to_result
+from tidemark.algebra.types import DATE, INT, TIMESTAMP, Kind, Type, decimal
 from tidemark.errors import TidemarkError
 
 _INVALID: Final = "invalid_value: there is no such day within the years 0001 to 9999"
+
+_NO_MOMENT: Final = "invalid_value: there is no such moment within the years 0001 to 9999"
 
 _BEFORE: Final = "the period starts before the year 0001"
 
@@ -177,10 +180,47 @@ def _make_date_template(raising: str) -> Template:
     return guarded(raising, outside, _INVALID, "make_date({0}, {1}, {2})")
 
 
+_SECONDS: Final = decimal(18, 6)
+
+
+def _makes_timestamp(types: tuple[Type, ...]) -> Signature | None:
+    """Five integers, and seconds of any exact type with their fraction."""
+    if len(types) != 6 or not (types[5].is_exact or types[5].kind is Kind.NULL):
+        return None
+    return fixed(takes(*(INT,) * 5, _SECONDS, gives=TIMESTAMP))((*types[:5], _SECONDS))
+
+
+def _make_timestamp(year: int, month: int, day: int, hour: int, minute: int, second: Decimal) -> dt.datetime:
+    try:
+        whole = dt.datetime(year, month, day, hour, minute)
+    except (ValueError, OverflowError) as error:
+        raise TidemarkError("invalid_value", _NO_MOMENT.partition(": ")[2]) from error
+    if not 0 <= second < 60:
+        raise TidemarkError("invalid_value", _NO_MOMENT.partition(": ")[2])
+    return whole + dt.timedelta(microseconds=int(second.scaleb(6)))
+
+
+def _make_timestamp_template(raising: str) -> Template:
+    """The day, as a moment, and the time since its midnight in microseconds."""
+    known = " AND ".join(f"{{{place}}} IS NOT NULL" for place in range(6))
+    unknown = " OR ".join(f"{{{place}}} IS NULL" for place in range(6))
+    years = "{0} NOT BETWEEN 1 AND 9999"
+    times = "{3} NOT BETWEEN 0 AND 23 OR {4} NOT BETWEEN 0 AND 59 OR {5} < 0 OR {5} >= 60"
+    time = "CAST({3} AS BIGINT) * 3600000000 + {4} * CAST(60000000 AS BIGINT) + CAST({5} * 1000000 AS BIGINT)"
+    if raising == DUCKDB_ERROR:
+        moment = f"make_timestamp(epoch_us(CAST(make_date({{0}}, {{1}}, {{2}}) AS TIMESTAMP)) + {time})"
+    else:
+        day = "unix_micros(CAST(make_date({0}, {1}, {2}) AS TIMESTAMP))"
+        moment = f"CAST(timestamp_micros({day} + {time}) AS TIMESTAMP_NTZ)"
+    checked = guard(raising, f"({years} OR {times}) AND {known}", _NO_MOMENT, moment)
+    return pattern(f"(CASE WHEN {unknown} THEN NULL ELSE {checked} END)")
+
+
 DATES: Final = (
     *_FIELDS,
     *_PERIODS,
     *MOMENTS,
+    *AGES,
     Function(
         "make_date",
         "make_date(year, month, day)",
@@ -189,5 +229,14 @@ DATES: Final = (
         _make_date_template(DUCKDB_ERROR),
         _make_date_template(SPARK_ERROR),
         fails=_INVALID,
+    ),
+    Function(
+        "make_timestamp",
+        "make_timestamp(year, month, day, hour, minute, second)",
+        _makes_timestamp,
+        plain(_make_timestamp),
+        _make_timestamp_template(DUCKDB_ERROR),
+        _make_timestamp_template(SPARK_ERROR),
+        fails=_NO_MOMENT,
     ),
 )

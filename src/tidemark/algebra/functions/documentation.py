@@ -35,8 +35,11 @@ from tidemark.algebra.types import (
 _SAMPLES: Final = (BOOLEAN, SMALLINT, INT, BIGINT, decimal(12, 2), DOUBLE, VARCHAR, DATE, TIMESTAMP)
 
 _WORDS: Final = array_of(VARCHAR)
-_ARRAY_SAMPLES: Final = (
+_OTHER_SAMPLES: Final = (
     (array_of(INT), INT),
+    (array_of(INT), INT, INT),
+    (INT,) * 4,
+    (INT,) * 6,
     (_WORDS,),
     (_WORDS, INT),
     (_WORDS, VARCHAR),
@@ -70,22 +73,33 @@ every engine. This page is generated from the function table; a test keeps the t
   a value of another type as text.
 * **LIKE** escapes with a backslash, or with the character after `ESCAPE`; `ESCAPE ''` has none.
 * **Regular expressions** (`~`, `~*`, `!~`, `!~*`, `regexp_like`, `regexp_replace`, `regexp_substr`, `regexp_count`,
-  `substring(a FROM pattern)`, `SIMILAR TO`) are literals of characters, `.`, `[…]`, `[[:alpha:]]` and the like, `\\d`,
-  `\\s`, `\\w`, `^`, `$`, `|`, groups, and the repetitions `*`, `+`, `?` and `{m,n}`. `.` matches line breaks too, `$`
-  is the end of the text, classes are of ASCII, and of several alternatives the first that matches is taken. Refused,
-  since engines differ: look-around, back references, lazy repetition, `\\b`, repetition of what can match nothing.
+  `regexp_match`, `regexp_split_to_array`, `substring(a FROM pattern)`, `SIMILAR TO`) are literals of characters, `.`,
+  `[…]`, `[[:alpha:]]` and the like, `\\d`, `\\s`, `\\w`, `^`, `$`, `|`, groups, and the repetitions `*`, `+`, `?` and
+  `{m,n}`. `.` matches line breaks too, `$` is the end of the text, classes are of ASCII, and of several alternatives
+  the first that matches is taken. Refused, since engines differ: look-around, back references, lazy repetition, `\\b`,
+  repetition of what can match nothing.
 * **Dates and timestamps** lie within the years 0001 to 9999 and have no time zone; `NOW()` and `CURRENT_DATE` are
   [the time of the statement or of the clock](sql.md#time). An **interval** (`INTERVAL '1 year 04:05:06'`) is added to a
   moment or subtracted from it, months first, then days, then time, and gives a TIMESTAMP; a month after January 31 is
   the last day of February. Intervals are multiplied by integers and compared with differences of timestamps, and
-  `extract(epoch FROM a - b)` (also day, hour, minute) reads such a difference; there is no type of intervals.
+  `extract(epoch FROM a - b)` (also day, hour, minute, second) reads such a difference; there is no type of intervals.
+* **age(a, b)** is such an interval: the whole months from b to a, whole days, and the time that is left. It is read by
+  `extract(year FROM age(a, b))` (also month, day, hour, minute, second, epoch), compared with other intervals and added
+  to moments; `age(a)` is the age at the start of today. By itself it cannot be a column. `make_interval(days => n)`
+  takes integers. `date_bin('15 minutes', a, origin)` takes a literal interval without months.
 * **to_char** of a date or timestamp takes a literal format of YYYY, YY, MM, DD, DDD, Month, Mon, Day, Dy, D, ID, Q, IW,
-  IYYY, HH24, HH12, MI, SS, MS, US, AM, `FM` before one of them, and text in double quotes.
+  IYYY, HH24, HH12, MI, SS, MS, US, AM, `FM` before one of them, and text in double quotes. Of an exact number it takes
+  one of 9, 0, a point (or D) and commas (or G), with `FM` or `$` before them.
+* **to_date** and **to_timestamp** read a text by a literal format of YYYY, YY, MM, Mon, Month, DD, HH24, HH12, MI, SS,
+  MS, US, AM and separators. The text must be written so, else it is an `invalid_value`; PostgreSQL lets more pass.
+  `to_timestamp(a)` takes the seconds since 1970, as an exact number.
+* **format** takes a literal text with `%s`, `%L`, `%%`, `%2$s` for the second value, `%10s` and `%-10s` for a width.
+  `%I` and `quote_ident` are refused: which names need quotes depends on the version of PostgreSQL.
 * **Arrays** have elements of one simple type, NULL among them: `ARRAY[1, 2]`, `ARRAY[]::INT[]`, `a[i]` (from 1, NULL
-  beyond the ends), `x = ANY(a)`, `x <> ALL(a)`, `a || b`, and `FROM t, UNNEST(t.tags) [WITH ORDINALITY] AS x(tag)`. Two
-  are equal if they have as many elements, each equal to the other's or both NULL; they are not ordered, and have no
-  text. `a || x` and `array_append` add an element also to NULL. `array_length(a, 1)` is NULL for an empty array. Arrays
-  are cast by their elements.
+  beyond the ends), `a[i:j]`, `x = ANY(a)`, `x <> ALL(a)`, `a @> b`, `a <@ b`, `a && b`, `a || b`, and
+  `FROM t, UNNEST(t.tags) [WITH ORDINALITY] AS x(tag)`. Two are equal if they have as many elements, each equal to the
+  other's or both NULL; they are not ordered, and have no text. `a || x` and `array_append` add an element also to
+  NULL. `array_length(a, 1)` is NULL for an empty array. Arrays are cast by their elements.
 * **Rows** are compared by columns: `(a, b) = (c, d)`, `(a, b) < (c, d)`, `(a, b) IN ((1, 2), (3, 4))`.
 """
 
@@ -131,8 +145,8 @@ def _results(function: Function) -> str:
     kinds = {signature.result.kind for signature in signatures if signature is not None}
     if len(kinds) == len(_SAMPLES):
         return "the common type"
-    if not kinds:  # it takes arrays, which are no samples
-        kinds = {s.result.kind for s in map(function.resolve, _ARRAY_SAMPLES) if s is not None}
+    if not kinds:  # it takes arrays or many arguments, which are no samples
+        kinds = {s.result.kind for s in map(function.resolve, _OTHER_SAMPLES) if s is not None}
     return ", ".join(kind.value for kind in Kind if kind in kinds)
 
 

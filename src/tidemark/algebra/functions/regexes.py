@@ -10,10 +10,11 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from tidemark.algebra.expressions import Value
 from tidemark.algebra.functions.resolvers import fixed, takes
 from tidemark.algebra.functions.table import Function
 from tidemark.algebra.functions.templates import pattern, plain
-from tidemark.algebra.types import BOOLEAN, INT, VARCHAR
+from tidemark.algebra.types import BOOLEAN, INT, VARCHAR, array_of
 
 
 @lru_cache(maxsize=1000)
@@ -39,6 +40,21 @@ def _replace(text: str, shape: str, replacement: str, count: int) -> str:
     return _compiled(shape).sub(lambda match: _filled(match, replacement), text, count=count)
 
 
+def _split(text: str, shape: str) -> Value:
+    """What stands between the matches.
+
+    >>> _split("a, b,c", ", *"), _split("", ",")
+    (('a', 'b', 'c'), ('',))
+    """
+    pieces, start = [], 0
+    for match in _compiled(shape).finditer(text):
+        pieces.append(text[start : match.start()])
+        start = match.end()
+    return (*pieces, text[start:])
+
+
+MOST_GROUPS: Final = 9
+"""How many groups of a pattern can be read."""
 _TEXTS: Final = (VARCHAR,) * 5
 
 
@@ -71,6 +87,15 @@ REGEXES: Final = (
     ),
     _substr("regexp_substr", "regexp_substr(text, pattern)", 0),
     _substr("regexp_substr_group", "substring(text FROM pattern)", 1),
+    *(_substr(f"regexp_substr_group_{n}", f"(regexp_match(text, pattern))[{n}]", n) for n in range(2, MOST_GROUPS + 1)),
+    Function(
+        "regexp_split_to_array",
+        "regexp_split_to_array(text, pattern)",
+        fixed(takes(VARCHAR, VARCHAR, gives=array_of(VARCHAR))),
+        plain(_split),
+        pattern("string_split_regex({0}, {1})"),
+        pattern("split({0}, {1}, -1)"),
+    ),
     Function(
         "regexp_count",
         "regexp_count(text, pattern)",

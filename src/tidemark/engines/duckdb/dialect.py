@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Final
 
 from tidemark.algebra.expressions import Literal
+from tidemark.algebra.frames import MICROSECONDS_PER_DAY, Span
 from tidemark.algebra.functions import Signature, duckdb_cast, duckdb_type
 from tidemark.algebra.plans import Given, Stored
 from tidemark.algebra.types import WEIGHT, Kind, Type
@@ -128,3 +129,29 @@ class DuckDBDialect:
 
     def single(self, value: str, rows: str) -> str:
         return f"CASE WHEN {rows} > 1 THEN error('{MORE_THAN_ONE}') ELSE MAX({value}) END"
+
+    def mode(self, value: str, direction: str) -> str:
+        """Of values that are there equally often DuckDB takes the one that it saw first."""
+        return f"mode({value} ORDER BY {value} {direction})"
+
+    def element_in_order(self, value: str, place: str, *, descending: bool) -> str:
+        ordered = f"list({value} ORDER BY {value} {'DESC' if descending else 'ASC'})"
+        return f"list_extract({ordered} FILTER (WHERE {value} IS NOT NULL), {place})"
+
+    def ignoring_nulls(self, function: str, arguments: str) -> str:
+        return f"{function}({arguments} IGNORE NULLS)"
+
+    def moment(self, text: str) -> str:
+        """Microseconds: DuckDB takes a month for equal to 30 days, and two frames that differ in that for one."""
+        return f"epoch_us({text})"
+
+    def span(self, span: Span, moment: str, sign: int) -> str:
+        """How many microseconds there are from the moment to the one that lies so far before (-1) or after it (1)."""
+        rest = span.days * MICROSECONDS_PER_DAY + span.microseconds
+        if not span.months:
+            return f"CAST({rest} AS BIGINT)"
+        there = f"epoch_us({moment} {'+' if sign > 0 else '-'} to_months({span.months}))"
+        return f"COALESCE(abs({there} - epoch_us({moment})), 0) + CAST({rest} AS BIGINT)"
+
+    def numbered(self, number: str, value: str) -> str:
+        return f"struct_pack(n := {number}, v := {value})"

@@ -45,6 +45,8 @@ def aggregate_value(call: AggregateCall, group: Bag) -> Value:
         return exact_sum(present, call.type) if present else None
     if call.function is AggregateFunction.SINGLE:
         return _only(values)
+    if call.function is AggregateFunction.MODE:
+        return _most_frequent(call, present)
     if call.function is AggregateFunction.STRING_AGG:
         return _joined(call, group)
     if call.function is AggregateFunction.ARRAY_AGG:
@@ -70,6 +72,8 @@ def _of_values(call: AggregateCall, values: list[Value]) -> Value:
     """An extremum or an approximate aggregate of the values, equal ones repeated."""
     if not values:
         return None
+    if call.fraction is not None:
+        return sorted(values, key=rank, reverse=call.descending)[_place(call, len(values)) - 1]
     if call.function in EXTREMA:
         return (min if call.function is AggregateFunction.MIN else max)(values, key=rank)
     numbers = [float(value) for value in values]  # type: ignore[arg-type]
@@ -83,6 +87,23 @@ def _of_values(call: AggregateCall, values: list[Value]) -> Value:
     if len(numbers) < 2:
         return None
     return statistics.variance(numbers) if call.function is AggregateFunction.VAR_SAMP else statistics.stdev(numbers)
+
+
+def _place(call: AggregateCall, count: int) -> int:
+    """The place of a percentile, counted from 1. The products are floats, as in PostgreSQL."""
+    assert call.fraction is not None, "a percentile has a fraction"
+    if call.function is AggregateFunction.PERCENTILE_DISC:
+        return max(1, math.ceil(call.fraction * count))
+    rounded = math.floor if call.function is AggregateFunction.PERCENTILE_LOW else math.ceil
+    return 1 + rounded(call.fraction * (count - 1))
+
+
+def _most_frequent(call: AggregateCall, values: Iterable[tuple[Value, int]]) -> Value:
+    counts: dict[Value, int] = {}
+    for value, weight in values:
+        counts[value] = counts.get(value, 0) + weight
+    ordered = sorted((value for value in counts if counts[value] > 0), key=rank, reverse=call.descending)
+    return max(ordered, key=lambda value: counts[value], default=None)
 
 
 def _only(values: list[tuple[Value, int]]) -> Value:

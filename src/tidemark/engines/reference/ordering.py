@@ -29,7 +29,7 @@ def in_order(keys: tuple[SortKey, ...]) -> Callable[[Row], Any]:
 def compare(left: Row, right: Row, keys: tuple[SortKey, ...]) -> int:
     for key in keys:
         a, b = value_of(key.expression, left), value_of(key.expression, right)
-        if a == b:
+        if rank(a) == rank(b):  # which NaN is, too
             continue
         if a is None or b is None:
             return -1 if (a is None) == key.nulls_first else 1

@@ -6,9 +6,10 @@ from tidemark.algebra.aggregates import AggregateFunction, SortKey
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.plans import Window
 from tidemark.algebra.scalar import Row, value_of
-from tidemark.algebra.windows import Bound, Unit, WindowCall, WindowFunction
+from tidemark.algebra.windows import WindowCall, WindowFunction
+from tidemark.engines.reference.frames import Places
 from tidemark.engines.reference.grouping import aggregate_value
-from tidemark.engines.reference.ordering import compare, in_order
+from tidemark.engines.reference.ordering import in_order
 
 
 def windowed(plan: Window, rows: list[Row]) -> list[Row]:
@@ -20,31 +21,14 @@ def windowed(plan: Window, rows: list[Row]) -> list[Row]:
     result: list[Row] = []
     for partition in partitions.values():
         ordered = sorted(partition, key=in_order(total))
-        places = _Places(ordered, plan.order)
+        places = Places(ordered, plan.order)
         for position, row in enumerate(ordered):
             result.append(row + tuple(_value(call, places, position) for call in plan.calls))
     return result
 
 
-class _Places:
-    """The rows of a partition in order, and for each the first and last row of its place."""
-
-    def __init__(self, rows: list[Row], order: tuple[SortKey, ...]) -> None:
-        self.rows = rows
-        self.first: list[int] = []
-        self.rank: list[int] = []
-        for position, row in enumerate(rows):
-            same = position > 0 and compare(rows[position - 1], row, order) == 0
-            self.first.append(self.first[-1] if same else position)
-            self.rank.append(self.rank[-1] + (0 if same else 1) if position else 1)
-        self.last = [0] * len(rows)
-        for position in reversed(range(len(rows))):
-            ends = position + 1 == len(rows) or self.first[position + 1] != self.first[position]
-            self.last[position] = position if ends else self.last[position + 1]
-
-
-def _value(call: WindowCall, places: _Places, position: int) -> Value:
-    rows, count = places.rows, len(places.rows)
+def _value(call: WindowCall, places: Places, position: int) -> Value:
+    count = len(places.rows)
     match call.function:
         case WindowFunction.ROW_NUMBER:
             return position + 1
@@ -59,31 +43,35 @@ def _value(call: WindowCall, places: _Places, position: int) -> Value:
         case WindowFunction.NTILE:
             return _tile(position, count, _number(call.arguments[0]))
         case WindowFunction.LAG | WindowFunction.LEAD:
-            distance = _number(call.arguments[1])
-            other = position + (distance if call.function is WindowFunction.LEAD else -distance)
-            if 0 <= other < count:
-                return value_of(call.arguments[0], rows[other])
-            return value_of(call.arguments[2], rows[position])
+            return _neighbour(call, places.rows, position)
     assert call.frame is not None
-    start = _edge(call.frame.start, call.frame.unit, places, position, first=True)
-    end = _edge(call.frame.end, call.frame.unit, places, position, first=False)
-    frame = rows[max(0, start) : max(0, end + 1)] if start <= end else []
+    frame = places.frame(call.frame, position)
     if isinstance(call.function, AggregateFunction):
         group: dict[Row, int] = {}
         for row in frame:
             group[row] = group.get(row, 0) + 1
         return aggregate_value(call.aggregate, group)
-    wanted = {WindowFunction.FIRST_VALUE: 0, WindowFunction.LAST_VALUE: len(frame) - 1}
+    values = _seen(call, frame)
+    wanted = {WindowFunction.FIRST_VALUE: 0, WindowFunction.LAST_VALUE: len(values) - 1}
     at = wanted[call.function] if call.function in wanted else _number(call.arguments[1]) - 1
-    return value_of(call.arguments[0], frame[at]) if 0 <= at < len(frame) else None
+    return values[at] if 0 <= at < len(values) else None
 
 
-def _edge(bound: Bound, unit: Unit, places: _Places, position: int, *, first: bool) -> int:
-    if bound.offset is None:
-        return 0 if bound.preceding else len(places.rows) - 1
-    if unit is Unit.RANGE:
-        return places.first[position] if first else places.last[position]
-    return position - bound.offset if bound.preceding else position + bound.offset
+def _neighbour(call: WindowCall, rows: list[Row], position: int) -> Value:
+    """The value so many rows before or after; with IGNORE NULLS only rows that have one are counted."""
+    backward, distance = call.function is WindowFunction.LAG, _number(call.arguments[1])
+    if call.ignores_nulls:
+        values = _seen(call, rows[:position][::-1] if backward else rows[position + 1 :])
+        found = values[distance - 1 : distance]
+    else:
+        at = position - distance if backward else position + distance
+        found = [value_of(call.arguments[0], rows[at])] if 0 <= at < len(rows) else []
+    return found[0] if found else value_of(call.arguments[2], rows[position])
+
+
+def _seen(call: WindowCall, rows: list[Row]) -> list[Value]:
+    values = [value_of(call.arguments[0], row) for row in rows]
+    return [value for value in values if value is not None] if call.ignores_nulls else values
 
 
 def _tile(position: int, rows: int, tiles: int) -> int:

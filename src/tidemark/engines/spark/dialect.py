@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from tidemark.algebra.expressions import Literal
+from tidemark.algebra.frames import Span
 from tidemark.algebra.functions import Signature, spark_cast, spark_type
 from tidemark.algebra.plans import Given, Plan, Stored
 from tidemark.algebra.types import WEIGHT, Kind, Schema, Type
@@ -156,6 +157,24 @@ class SparkDialect:
 
     def single(self, value: str, rows: str) -> str:
         return f"CASE WHEN {rows} > 1 THEN raise_error('{MORE_THAN_ONE}') ELSE MAX({value}) END"
+
+    def mode(self, value: str, direction: str) -> str:
+        return f"mode() WITHIN GROUP (ORDER BY {value} {direction})"
+
+    def element_in_order(self, value: str, place: str, *, descending: bool) -> str:
+        return f"element_at(sort_array(collect_list({value}), {'FALSE' if descending else 'TRUE'}), {place})"
+
+    def ignoring_nulls(self, function: str, arguments: str) -> str:
+        return f"{function}({arguments}) IGNORE NULLS"
+
+    def moment(self, text: str) -> str:
+        return text
+
+    def span(self, span: Span, moment: str, sign: int) -> str:
+        return f"CAST('{span}' AS INTERVAL)"
+
+    def numbered(self, number: str, value: str) -> str:
+        return f"named_struct('n', {number}, 'v', {value})"
 
 
 class SparkCompiler(Compiler):
