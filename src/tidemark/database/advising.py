@@ -59,7 +59,7 @@ class Advice:
             f"irrelevant: {self.irrelevant or 'not for any values that could be found'}",
             f"autonomous: {self.autonomous or 'not for any values that could be found'}",
         ]
-        shown = (f"showing {', '.join(way.columns)} too would make it {way.kind}" for way in self.wider)
+        shown = (f"{way.kind} always: if the view shows {', '.join(way.columns)} too" for way in self.wider)
         return "\n".join([*lines, *shown])
 
 

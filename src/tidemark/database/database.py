@@ -29,7 +29,7 @@ from tidemark.log import deltas as delta_tables
 from tidemark.sql import statements as st
 from tidemark.sql.catalog import Relation, View
 from tidemark.sql.changes import bind_change
-from tidemark.sql.templates import bind_template
+from tidemark.sql.templates import bind_template, has_parameters
 from tidemark.sql.text import Source, dialect_named, fold
 
 TRACE = pa.schema(
@@ -125,8 +125,7 @@ class Database:
                     self._session.rollback()
                 return None
             case st.ExplainEffect(dml=dml, view=view):
-                effect = self.classify(view, dml)
-                return pa.table({"kind": [effect.kind], "reason": [effect.reason]})
+                return self._effect(view, dml)
             case st.Explain(name=name):
                 return pa.table({"explain": self.explain(name).splitlines()})
             case st.Audit(name=name):
@@ -294,6 +293,15 @@ class Database:
                 raise TidemarkError("syntax", "advise takes one statement")
             template = bind_template(script[0][0], self._store.catalog, script[0][1])
             return advise(relation, template, self._store.catalog, self._store.refreshes.known)
+
+    def _effect(self, view: str, dml: str) -> pa.Table:
+        """EXPLAIN EFFECT: the class of the statements; of one with parameters, for which of them it is of which."""
+        script = st.parse_script(Source(dml, self._dialect, self._store.now()))
+        if not any(has_parameters(statement) for statement, _ in script):
+            effect = self.classify(view, dml)
+            return pa.table({"kind": [effect.kind], "reason": [effect.reason]})
+        lines = [line.partition(": ") for line in str(self.advise(view, dml)).splitlines()]
+        return pa.table({"kind": [kind for kind, _, _ in lines], "reason": [reason for _, _, reason in lines]})
 
     def trace(self, version: int) -> pa.Table:
         """What was done for each affected node in the transaction that made the version."""

@@ -37,6 +37,12 @@ class Template:
     cells: tuple[tuple[int, Expression], ...] = ()
 
 
+def has_parameters(statement: st.Statement) -> bool:
+    """Whether a statement is a family of statements."""
+    tree = getattr(statement, "tree", None)
+    return isinstance(tree, exp.Expr) and next(tree.find_all(exp.Placeholder), None) is not None
+
+
 def bind_template(statement: st.Statement, catalog: Catalog, source: Source) -> Template:
     """A DELETE, an UPDATE or an INSERT of one row, with or without parameters, without subqueries."""
     match statement:
