@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from tidemark.algebra.counting import by_counts
-from tidemark.algebra.expressions import Call, Case, Cast, Column, Expression, Literal, conjuncts
+from tidemark.algebra.expressions import Call, Case, Cast, Column, Expression, FieldOf, Literal, conjuncts
 from tidemark.algebra.failing import can_fail
 from tidemark.algebra.functions import FUNCTIONS, Signature
 from tidemark.algebra.plans import (
@@ -118,6 +118,7 @@ class Dialect(Protocol):
     def string_agg(self, value: str, separator: str, order: str, *, distinct: bool) -> str: ...
     def array_agg(self, value: str, order: tuple[SortText, ...], condition: str | None, *, distinct: bool) -> str: ...
     def single(self, value: str, rows: str) -> str: ...
+    def field(self, text: str, name: str, type: Type) -> str: ...
     def place(self, text: str, type: Type) -> str: ...
     def unnested(self, query: str, alias: str, array: str) -> str: ...
 
@@ -463,6 +464,9 @@ class Compiler:
             case Cast(argument=argument, type=target):
                 inner = self._output(argument, outputs)
                 return Output(self.dialect.cast(inner.text, argument.type, target), inner.aliases)
+            case FieldOf(argument=argument, name=name):
+                whole = self._output(argument, outputs)
+                return Output(self.dialect.field(whole.text, name, expression.type), whole.aliases)
             case Case(branches=branches, default=default):
                 parts = [(self._output(c, outputs), self._output(v, outputs)) for c, v in branches]
                 last = self._output(default, outputs)
