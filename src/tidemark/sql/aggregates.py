@@ -294,8 +294,9 @@ class _Aggregate:
         if not self.over:
             refuse_nested(value, self.inner)
         bound = self.inner.bind(value)
-        if bound.type.element is not None and not arrays:
-            raise self.inner.source.error("type", "of the aggregates only COUNT takes an array", value)
+        if bound.type.is_nested and not arrays:
+            message = "of the aggregates only COUNT takes an array or a struct"
+            raise self.inner.source.error("type", message, value)
         return coerce(bound, VARCHAR) if bound.type.kind is Kind.NULL else bound
 
     def _filtered(self, value: Expression) -> Expression:
