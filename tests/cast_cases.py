@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from decimal import Decimal as D
 
 from tests.function_case import INFINITY, INVALID, OVERFLOW, SMALLEST, Case, at, casts, day
+from tests.struct_cases import STRUCT_CASTS
 from tidemark.algebra.functions import NAN
 from tidemark.algebra.types import (
     BIGINT,
@@ -172,4 +173,4 @@ def between_dates() -> Iterator[Case]:
     )
 
 
-CASTS: tuple[Case, ...] = (*between_numbers(), *to_text(), *from_text(), *between_dates())
+CASTS: tuple[Case, ...] = (*between_numbers(), *to_text(), *from_text(), *between_dates(), *STRUCT_CASTS)

@@ -26,6 +26,7 @@ from tests.function_case import (
 )
 from tests.math_cases import MATH
 from tests.part_cases import PARTS
+from tests.struct_cases import STRUCT
 from tests.text_cases import TEXT
 from tests.time_cases import TIME
 from tidemark.algebra.expressions import Value
@@ -436,5 +437,6 @@ CALLS: tuple[Case, ...] = (
     *TEXT,
     *TIME,
     *PARTS,
+    *STRUCT,
     *ARRAY,
 )

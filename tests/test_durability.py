@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import subprocess
 import sys
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -185,4 +187,26 @@ def test_arrays_are_there_again(reopen: Open) -> None:
         db.execute("INSERT INTO post (id, tags) VALUES (5, ARRAY['a'])")
         assert changes_at(db, "tagged") == {("a", (1,)): -1, ("a", (5, 1)): 1}
         db.execute("DELETE FROM post WHERE id <> 5")
+        check_invariant(db)
+
+
+def test_structs_are_there_again(reopen: Open) -> None:
+    with reopen() as db:
+        db.execute(
+            "CREATE TABLE place (id INT, at STRUCT(x DECIMAL(5,2), name VARCHAR));"
+            "CREATE MATERIALIZED VIEW named AS SELECT at, COUNT(*) AS n, MAX((at).name) AS name FROM place GROUP BY at;"
+            "INSERT INTO place VALUES (1, ROW(1.5, 'sea')), (2, ROW(1.5, 'sea')), (3, ROW(NULL, NULL)), (4, NULL);"
+            "ALTER TABLE place ADD COLUMN seen STRUCT(day DATE, times INT) DEFAULT ROW('2024-01-31', NULL);"
+            "DELETE FROM place WHERE id = 2; INSERT INTO place VALUES (5, ROW(2, NULL), NULL)"
+        )
+        before = [rows(db.query(f"SELECT * FROM {name}")) for name in ("place", "named")]
+        logged = [rows(db.changes(name)) for name in ("place", "named")]
+        assert before[0][0] == (1, (Decimal("1.50"), "sea"), (dt.date(2024, 1, 31), None))
+    with reopen() as db:
+        assert [rows(db.query(f"SELECT * FROM {name}")) for name in ("place", "named")] == before
+        assert [rows(db.changes(name)) for name in ("place", "named")] == logged
+        check_invariant(db)
+        db.execute("INSERT INTO place (id, at) VALUES (6, ROW(NULL, NULL))")
+        assert changes_at(db, "named") == {((None, None), 1, None): -1, ((None, None), 2, None): 1}
+        db.execute("DELETE FROM place WHERE id <> 6")
         check_invariant(db)

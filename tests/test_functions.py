@@ -56,6 +56,9 @@ def duckdb_literal(value: Value, type: Type) -> str:
     if isinstance(value, tuple) and type.element is not None:
         elements = ", ".join(duckdb_literal(element, type.element) for element in value)
         return f"CAST([{elements}] AS {duckdb_type(type)})"
+    if isinstance(value, tuple):
+        parts = (duckdb_literal(part, of) for part, of in zip(value, type.parts, strict=True))
+        return f"CAST(row({', '.join(parts)}) AS {duckdb_type(type)})"
     text = f"{value:f}" if isinstance(value, Decimal) else str(value)
     return f"CAST('{text.replace(chr(39), chr(39) * 2)}' AS {duckdb_type(type)})"
 
@@ -184,9 +187,9 @@ def check_agreement(connection: duckdb.DuckDBPyConnection, case: Case, rows: Ite
 
 
 OF_OTHERS = {name for name in FUNCTIONS if name.startswith("regexp_")} | {
-    function.name for function in GROUPS["Arrays"]
+    function.name for function in GROUPS["Arrays"] + GROUPS["Structs"]
 }
-"""These take arrays, or patterns that the binder has written; any other text is none."""
+"""These take arrays or make structs, or take patterns that the binder has written; any other text is none."""
 
 
 OF_MANY: dict[str, list[tuple[Type, ...]]] = {

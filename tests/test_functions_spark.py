@@ -44,6 +44,9 @@ def literal(value: Value, type: Type) -> str:
     if isinstance(value, tuple) and type.element is not None:
         elements = ", ".join(literal(element, type.element) for element in value)
         return f"CAST(array({elements}) AS {spark_type(type)})"
+    if isinstance(value, tuple):
+        parts = (literal(part, of) for part, of in zip(value, type.parts, strict=True))
+        return f"CAST(struct({', '.join(parts)}) AS {spark_type(type)})"
     text = f"{value:f}" if isinstance(value, Decimal) else str(value)
     quoted = "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
     return quoted if type == VARCHAR else f"CAST({quoted} AS {spark_type(type)})"
@@ -65,8 +68,10 @@ def column_names(case: Case, number: int) -> tuple[str, ...]:
 
 def check(cases: list[Case], answers: pa.Table) -> None:
     for case, answer in zip(cases, answers.columns, strict=True):
-        # Spark says of the elements of an array whether they can be NULL, which is no part of our types.
+        # Spark says of the parts of a value whether they can be NULL, which is no part of our types.
         given = pa.list_(answer.type.value_type) if pa.types.is_list(answer.type) else answer.type
+        if pa.types.is_struct(given):
+            given = pa.struct([field.with_nullable(True) for field in given])
         assert given == case.signature.result.arrow, str(case)
         assert same(canonical(answer[0].as_py()), case.answer), f"{case}: {answer[0]} on Spark"
 

@@ -59,6 +59,10 @@ WINDOWS = {
     "unpartitioned": "SELECT x, RANK() OVER (ORDER BY x) AS r, SUM(x) OVER () AS total FROM t",
     "over_groups": "SELECT k, SUM(x) AS s, RANK() OVER (ORDER BY SUM(x) DESC) AS r, COUNT(*) OVER () AS n"
     " FROM t GROUP BY k",
+    "aggregates_of_aggregates": "SELECT k, b, SUM(x) AS s, AVG(SUM(x)) OVER (PARTITION BY k) AS a,"
+    " COUNT(*) FILTER (WHERE MAX(x) > 1) OVER () AS n, SUM(COUNT(*)) OVER (ORDER BY k, b) AS r FROM t GROUP BY k, b",
+    "by_computed_results": "SELECT k, SUM(x) AS total, COUNT(*) AS n FROM t GROUP BY k"
+    " ORDER BY CASE WHEN total > 2 THEN n ELSE -n END, k LIMIT 3",
     "best_of_each": "SELECT k, x FROM"
     " (SELECT k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x DESC) AS n FROM t) AS q WHERE n <= 2",
     "first_rows": "SELECT k, x FROM t ORDER BY x DESC NULLS LAST, k LIMIT 3",

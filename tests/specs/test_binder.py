@@ -469,3 +469,11 @@ def test_a_script_splits_on_semicolons_outside_quotes_and_comments() -> None:
 def test_another_dialect_can_be_read() -> None:
     view = define('CREATE MATERIALIZED VIEW x AS SELECT `a` FROM t WHERE c = "q"', "spark", CATALOG)
     assert "Filter (c = 'q')" in show_plan(view.plan)  # type: ignore[union-attr]
+
+
+def test_cast_is_the_cast_that_can_fail_in_every_dialect() -> None:
+    """Spark's dialect once read CAST as TRY_CAST, which gives NULL for what it cannot convert."""
+    view = define("CREATE MATERIALIZED VIEW x AS SELECT CAST(c AS INT) AS n FROM t", "spark", CATALOG)
+    assert "CAST(c AS INT)" in show_plan(view.plan)  # type: ignore[union-attr]
+    with pytest.raises(TidemarkError, match="try_cast"):
+        define("CREATE MATERIALIZED VIEW x AS SELECT TRY_CAST(c AS INT) AS n FROM t", "spark", CATALOG)

@@ -126,7 +126,7 @@ def test_they_become_joins_unions_and_distinct_keys(sql: str, plan: str) -> None
         ("SELECT a FROM t WHERE a = (SELECT a, x FROM s)", "type", "one column"),
         ("SELECT a FROM t WHERE a IN (SELECT a, x FROM s)", "type", "2 columns to compare with 1"),
         ("SELECT a FROM t WHERE (a, b) < ANY (SELECT a, x FROM s)", "unsupported", "rows"),
-        ("SELECT a FROM t WHERE (a, b) = (SELECT a, x FROM s)", "type", "row"),
+        ("SELECT a FROM t WHERE (a, b) = (SELECT a, x FROM s)", "type", "gives one column"),
         ("SELECT a FROM t WHERE c IN (SELECT a FROM s)", "type", "VARCHAR"),
         ("SELECT (SELECT SUM(t.b) FROM s) FROM t", "unsupported", "outer columns alone"),
         ("SELECT a FROM t WHERE EXISTS (SELECT 1 FROM s WHERE s.x = SUM(t.a))", "grouping", "WHERE"),

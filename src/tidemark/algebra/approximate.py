@@ -140,8 +140,8 @@ def _columns(expressions: tuple[Expression, ...]) -> frozenset[int]:
 
 
 def _is_double(type: Type) -> bool:
-    """Whether values of the type are made of floats; an array is as approximate as its elements."""
-    return type == DOUBLE or type.element == DOUBLE
+    """Whether values of the type are made of floats; an array or a struct is as approximate as its parts."""
+    return type == DOUBLE or DOUBLE in type.parts
 
 
 def _reads(expression: Expression, columns: Set[int]) -> bool:
@@ -150,6 +150,8 @@ def _reads(expression: Expression, columns: Set[int]) -> bool:
 
 def are_close(left: object, right: object) -> bool:
     """Whether two approximate values count as the same."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(are_close(value, right[name]) for name, value in left.items())
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
         return len(left) == len(right) and all(map(are_close, left, right))
     if not isinstance(left, float) or not isinstance(right, float):

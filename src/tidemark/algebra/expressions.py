@@ -1,4 +1,4 @@
-"""Typed scalar expressions: columns by position, literals, calls into the function table, CASE and CAST."""
+"""Typed scalar expressions: columns by position, literals, calls into the function table, CASE, CAST, and fields."""
 
 from __future__ import annotations
 
@@ -90,6 +90,32 @@ class Cast(Expression):
     @property
     def nullable(self) -> bool:  # type: ignore[override]
         return self.argument.nullable
+
+    def children(self) -> tuple[Expression, ...]:
+        return (self.argument,)
+
+    def with_children(self, children: tuple[Expression, ...]) -> Expression:
+        return replace(self, argument=children[0])
+
+
+@dataclass(frozen=True)
+class FieldOf(Expression):
+    """The field of a struct at ``place``, counted from 0; NULL if the struct is NULL."""
+
+    argument: Expression
+    place: int
+
+    @property
+    def type(self) -> Type:  # type: ignore[override]
+        return self.argument.type.fields[self.place][1]
+
+    @property
+    def name(self) -> str:
+        return self.argument.type.fields[self.place][0]
+
+    @property
+    def nullable(self) -> bool:  # type: ignore[override]
+        return True
 
     def children(self) -> tuple[Expression, ...]:
         return (self.argument,)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from tidemark.algebra.expressions import Call, Case, Cast, Column, Expression, Literal, Value
+from tidemark.algebra.expressions import Call, Case, Cast, Column, Expression, FieldOf, Literal, Value
 from tidemark.algebra.functions import FUNCTIONS
 from tidemark.algebra.plans import (
     Aggregate,
@@ -61,6 +61,8 @@ def show_expression(expression: Expression) -> str:
         case Case(branches=branches, default=default):
             whens = " ".join(f"WHEN {show_expression(c)} THEN {show_expression(v)}" for c, v in branches)
             return f"CASE {whens} ELSE {show_expression(default)} END"
+        case FieldOf(argument=argument):
+            return f"({show_expression(argument)}).{expression.name}"
         case Call(function=name, arguments=arguments):
             texts = [show_expression(argument) for argument in arguments]
             infix = FUNCTIONS[name].infix

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemark.algebra.expressions import Call, Case, Cast, Column, Expression, Literal, Value
+from tidemark.algebra.expressions import Call, Case, Cast, Column, Expression, FieldOf, Literal, Value
 from tidemark.algebra.functions import FUNCTIONS, Signature, cast_value
 
 Row = tuple[Value, ...]
@@ -22,6 +22,10 @@ def value_of(expression: Expression, row: Row) -> Value:
                 if value_of(condition, row) is True:
                     return value_of(result, row)
             return value_of(default, row)
+        case FieldOf(argument=argument, place=place):
+            whole = value_of(argument, row)
+            assert whole is None or isinstance(whole, tuple)
+            return None if whole is None else whole[place]
         case Call():
             return _value_of_call(expression, row)
     raise TypeError(f"not an expression: {expression!r}")

@@ -31,6 +31,7 @@ class Kind(enum.Enum):
     DATE = "DATE"
     TIMESTAMP = "TIMESTAMP"
     ARRAY = "ARRAY"
+    STRUCT = "STRUCT"
 
 
 INTEGER_DIGITS: Final = {Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 19}
@@ -51,16 +52,17 @@ _ARROW: Final = {
 
 @dataclass(frozen=True)
 class Type:
-    """An SQL type. ``precision`` and ``scale`` belong to DECIMAL alone, ``element`` to ARRAY.
+    """An SQL type. ``precision`` and ``scale`` belong to DECIMAL alone, ``element`` to ARRAY, ``fields`` to STRUCT.
 
-    >>> print(decimal(12, 2), INT, decimal(12, 2).arrow, array_of(INT))
-    DECIMAL(12,2) INT decimal128(12, 2) INT[]
+    >>> print(decimal(12, 2), INT, decimal(12, 2).arrow, array_of(INT), struct_of(("a", INT), ("b c", VARCHAR)))
+    DECIMAL(12,2) INT decimal128(12, 2) INT[] STRUCT(a INT, "b c" VARCHAR)
     """
 
     kind: Kind
     precision: int = 0
     scale: int = 0
     element: Type | None = None
+    fields: tuple[tuple[str, Type], ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind is Kind.DECIMAL:
@@ -70,15 +72,33 @@ class Type:
             raise ValueError(f"{self.kind.value} takes no precision")
         if (self.element is not None) != (self.kind is Kind.ARRAY):
             raise ValueError("an ARRAY has an element type, and nothing else has")
-        if self.element is not None and self.element.kind in (Kind.ARRAY, Kind.NULL):
+        if self.element is not None and (self.element.is_nested or self.element.kind is Kind.NULL):
             raise ValueError("the elements of an ARRAY are values of a simple type")
+        if bool(self.fields) != (self.kind is Kind.STRUCT):
+            raise ValueError("a STRUCT has fields, and nothing else has")
+        if any(type.is_nested or type.kind is Kind.NULL for _, type in self.fields):
+            raise ValueError("the fields of a STRUCT are values of a simple type")
+        if len({name.lower() for name, _ in self.fields}) < len(self.fields):
+            raise ValueError("the fields of a STRUCT have different names")
 
     def __str__(self) -> str:
         if self.kind is Kind.DECIMAL:
             return f"DECIMAL({self.precision},{self.scale})"
         if self.element is not None:
             return f"{self.element}[]"
+        if self.fields:
+            return f"STRUCT({', '.join(f'{_name(name)} {type}' for name, type in self.fields)})"
         return str(self.kind.value)
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether its values have parts: they are equal or not, but have no order that users see."""
+        return self.kind in (Kind.ARRAY, Kind.STRUCT)
+
+    @property
+    def parts(self) -> tuple[Type, ...]:
+        """The types of the parts of a nested type's values."""
+        return (self.element,) if self.element is not None else tuple(type for _, type in self.fields)
 
     @property
     def is_integer(self) -> bool:
@@ -102,6 +122,8 @@ class Type:
             return pa.decimal128(self.precision, self.scale)
         if self.element is not None:
             return pa.list_(self.element.arrow)
+        if self.fields:
+            return pa.struct([pa.field(name, type.arrow) for name, type in self.fields])
         return _ARROW[self.kind]
 
     def as_decimal(self) -> Type:
@@ -130,12 +152,27 @@ def array_of(element: Type) -> Type:
     return Type(Kind.ARRAY, element=element)
 
 
+def struct_of(*fields: tuple[str, Type]) -> Type:
+    return Type(Kind.STRUCT, fields=fields)
+
+
+def row_of(*types: Type) -> Type:
+    """The type of ``ROW(…)``, whose fields are named f1, f2, … as in PostgreSQL."""
+    return struct_of(*((f"f{place}", type) for place, type in enumerate(types, 1)))
+
+
+def _name(name: str) -> str:
+    plain = name.isascii() and name.isidentifier() and name == name.lower()
+    return name if plain else '"' + name.replace('"', '""') + '"'
+
+
 def common_type(left: Type, right: Type) -> Type | None:
     """The type that both sides are brought to, or None if there is none.
 
     Integers widen to the larger integer, exact numbers to a DECIMAL that holds both, and exact with
-    approximate gives DOUBLE. DATE with TIMESTAMP gives TIMESTAMP. Arrays are brought to a common type of elements.
-    NULL takes the other side's type.
+    approximate gives DOUBLE. DATE with TIMESTAMP gives TIMESTAMP. Arrays are brought to a common type of elements,
+    structs field by field, in their order, with the names of the first that is no bare row. NULL takes the other
+    side's type.
 
     >>> print(common_type(INT, decimal(4, 2)), common_type(INT, VARCHAR))
     DECIMAL(12,2) None
@@ -147,6 +184,8 @@ def common_type(left: Type, right: Type) -> Type | None:
     if left.element is not None and right.element is not None:
         shared = common_type(left.element, right.element)
         return None if shared is None else array_of(shared)
+    if left.fields and right.fields:
+        return _common_struct(left, right)
     if left.is_integer and right.is_integer:
         return max(left, right, key=lambda t: INTEGER_DIGITS[t.kind])
     if left.is_exact and right.is_exact:
@@ -159,6 +198,16 @@ def common_type(left: Type, right: Type) -> Type | None:
     if left.is_temporal and right.is_temporal:
         return TIMESTAMP
     return None
+
+
+def _common_struct(left: Type, right: Type) -> Type | None:
+    if len(left.fields) != len(right.fields):
+        return None
+    types = [common_type(a, b) for a, b in zip(left.parts, right.parts, strict=True)]
+    if any(type is None for type in types):
+        return None
+    named = right if left == row_of(*left.parts) else left
+    return struct_of(*((name, type) for (name, _), type in zip(named.fields, types, strict=True) if type is not None))
 
 
 @dataclass(frozen=True)

@@ -86,4 +86,6 @@ def cell(value: Any) -> Text:
             return Text(f"{value:f}")
         case list():
             return Text(f"[{', '.join(cell(element).plain for element in value)}]")
+        case dict():
+            return Text(f"({', '.join(f'{name}: {cell(part).plain}' for name, part in value.items())})")
     return Text(printable(str(value)))

@@ -75,10 +75,16 @@ def _column(values: list[Any], field: Field, relation: str) -> pa.ChunkedArray:
     """Values as an Arrow column; Python's own types must fit, nothing is parsed from text."""
     try:
         _check(values, field.type)
+        if field.type.fields:  # dicts and tuples may stand side by side
+            values = [_fields(value, field.type) for value in values]
         array = pa.array(values, field.type.arrow)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise _unfit(field, relation, error) from error
     return _canonical(pa.chunked_array([array]), field.type)
+
+
+def _fields(value: Any, type: Type) -> tuple[Any, ...] | None:
+    return tuple(value[name] for name, _ in type.fields) if isinstance(value, Mapping) else value
 
 
 def _check(values: Iterable[Any], type: Type) -> None:
@@ -87,12 +93,27 @@ def _check(values: Iterable[Any], type: Type) -> None:
         if any(not isinstance(value, list | tuple | None) for value in values):
             raise pa.ArrowInvalid("an array takes a list, a tuple or None")
         _check([element for value in values if value is not None for element in value], type.element)
+    if type.fields:
+        _check_structs([value for value in values if value is not None], type)
     if type.kind is Kind.BOOLEAN and any(v is not None and not isinstance(v, bool) for v in values):
         raise pa.ArrowInvalid("a BOOLEAN takes True, False or None")
     if type.is_integer and any(isinstance(v, bool) for v in values):
         raise pa.ArrowInvalid("True and False are not numbers")
     if type.is_temporal:
         _check_times(values, type)
+
+
+def _check_structs(values: list[Any], type: Type) -> None:
+    """A STRUCT takes a dict with all its fields, or a tuple of them; Arrow would take NULL for one that is missing."""
+    names = [name for name, _ in type.fields]
+    for value in values:
+        if isinstance(value, Mapping):
+            if set(value) != set(names):
+                raise pa.ArrowInvalid(f"a STRUCT takes a dict of {', '.join(names)}, this one has {', '.join(value)}")
+        elif not isinstance(value, tuple) or len(value) != len(names):
+            raise pa.ArrowInvalid(f"a STRUCT takes a dict or a tuple of {', '.join(names)}, or None")
+    for place, (name, part) in enumerate(type.fields):
+        _check([value[name] if isinstance(value, Mapping) else value[place] for value in values], part)
 
 
 def _check_times(values: Iterable[Any], type: Type) -> None:
@@ -131,6 +152,12 @@ def _castable(source: pa.DataType, type: Type) -> bool:
         return True
     if type.element is not None:
         return bool(types.is_list(source) or types.is_large_list(source)) and _castable(source.value_type, type.element)
+    if type.fields:
+        return bool(
+            types.is_struct(source)
+            and [child.name for child in source] == [name for name, _ in type.fields]
+            and all(_castable(child.type, part) for child, part in zip(source, type.parts, strict=True))
+        )
     if type.is_numeric:
         return bool(types.is_integer(source) or types.is_decimal(source) or types.is_floating(source))
     if kind is Kind.VARCHAR:
@@ -142,7 +169,7 @@ def _castable(source: pa.DataType, type: Type) -> bool:
 
 def _canonical(column: pa.ChunkedArray, type: Type) -> pa.ChunkedArray:
     """One zero only, and one not-a-number: adding 0.0 turns −0.0 into 0.0."""
-    if type.element == DOUBLE:
+    if DOUBLE in type.parts:
         return pa.chunked_array([pa.array(map(canonical, column.to_pylist()), type.arrow)])
     if type != DOUBLE:
         return column

@@ -107,7 +107,7 @@ _is_plain = PerPlan(_is_plain_plan)
 def _is_plain_part(plan: Plan) -> bool:
     match plan:
         case Given(schema=schema):
-            return not any(type_.kind is Kind.ARRAY for type_ in schema.types)  # Arrow does not join lists
+            return not any(type_.is_nested for type_ in schema.types)  # Arrow does not join lists
         case Negate() | Union():
             return True
         case Filter(predicate=predicate):

@@ -17,16 +17,19 @@ def schema_to_json(schema: Schema) -> list[dict[str, Any]]:
 
 def _type_to_json(type: Type) -> dict[str, Any]:
     record: dict[str, Any] = {"kind": type.kind.value, "precision": type.precision, "scale": type.scale}
+    if type.fields:
+        record["fields"] = [{"name": name, **_type_to_json(part)} for name, part in type.fields]
     return record if type.element is None else {**record, "element": _type_to_json(type.element)}
 
 
 def _type_from_json(record: Any) -> Type:
     element = _type_from_json(record["element"]) if "element" in record else None
-    return Type(Kind(record["kind"]), record["precision"], record["scale"], element)
+    fields = tuple((part["name"], _type_from_json(part)) for part in record.get("fields", ()))
+    return Type(Kind(record["kind"]), record["precision"], record["scale"], element, fields)
 
 
 def values_to_json(values: tuple[Value, ...]) -> list[Any]:
-    """Values of columns as texts, arrays as lists of texts; their types are in the schema."""
+    """Values of columns as texts, arrays and structs as lists of texts; their types are in the schema."""
     return [values_to_json(value) if isinstance(value, tuple) else _text(value) for value in values]
 
 
@@ -51,6 +54,8 @@ def _value(text: Any, type: Type) -> Value:
         return None
     if type.element is not None:
         return tuple(_value(element, type.element) for element in text)
+    if type.fields:
+        return tuple(map(_value, text, type.parts))
     match type.kind:
         case Kind.BOOLEAN:
             return bool(text == "True")

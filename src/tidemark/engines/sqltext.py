@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from tidemark.algebra.counting import by_counts
-from tidemark.algebra.expressions import Call, Case, Cast, Column, Expression, Literal, conjuncts
+from tidemark.algebra.expressions import Call, Case, Cast, Column, Expression, FieldOf, Literal, conjuncts
 from tidemark.algebra.failing import can_fail
 from tidemark.algebra.frames import Span
 from tidemark.algebra.functions import FUNCTIONS, Signature
@@ -125,6 +125,7 @@ class Dialect(Protocol):
     def numbered(self, number: str, value: str) -> str: ...
     def moment(self, text: str) -> str: ...
     def span(self, span: Span, moment: str, sign: int) -> str: ...
+    def field(self, text: str, name: str, type: Type) -> str: ...
     def place(self, text: str, type: Type) -> str: ...
     def unnested(self, query: str, alias: str, array: str) -> str: ...
 
@@ -481,6 +482,9 @@ class Compiler:
             case Cast(argument=argument, type=target):
                 inner = self._output(argument, outputs)
                 return Output(self.dialect.cast(inner.text, argument.type, target), inner.aliases)
+            case FieldOf(argument=argument, name=name):
+                whole = self._output(argument, outputs)
+                return Output(self.dialect.field(whole.text, name, expression.type), whole.aliases)
             case Case(branches=branches, default=default):
                 parts = [(self._output(c, outputs), self._output(v, outputs)) for c, v in branches]
                 last = self._output(default, outputs)

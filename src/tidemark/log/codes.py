@@ -1,7 +1,8 @@
-"""Codes for arrays. Arrow neither groups by columns of lists nor counts their values, so there each is a number.
+"""Codes for arrays and structs. Arrow neither groups by such columns nor counts their values, so each is a number.
 
 The code of an array is the place of the first row with an equal one: as many elements, each equal or both NULL, where
-not-a-number is one value. NULL, which is no array, and the empty array have codes of their own.
+not-a-number is one value; that of a struct is the same of its fields. NULL, which is no array and no struct, the empty
+array and the struct of NULLs have codes of their own.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def codes(column: pa.ChunkedArray) -> pa.Array:
 
 
 def with_codes(table: pa.Table) -> pa.Table:
-    """The table with codes instead of arrays."""
+    """The table with codes instead of arrays and structs."""
     for position, field in enumerate(table.schema):
         if pa.types.is_nested(field.type):
             table = table.set_column(position, field.name, codes(table.column(position)))
@@ -31,7 +32,7 @@ def with_codes(table: pa.Table) -> pa.Table:
 
 
 def without_codes(coded: pa.Table, origin: pa.Table) -> pa.Table:
-    """The table with arrays again, taken from the one that the codes were made of; its columns are the first ones."""
+    """The table with its values again, taken from the one that the codes were made of, whose columns are the first."""
     for position, field in enumerate(origin.schema):
         if pa.types.is_nested(field.type):
             arrays = origin.column(position).take(coded.column(position))
@@ -40,5 +41,5 @@ def without_codes(coded: pa.Table, origin: pa.Table) -> pa.Table:
 
 
 def distinct_values(column: pa.ChunkedArray) -> int:
-    """How many different values a column has, NULL not counted; arrays are not told apart, so none is said of them."""
+    """How many different values a column has, NULL not counted; of arrays and structs none is said to be."""
     return 0 if pa.types.is_nested(column.type) else int(pc.count_distinct(column).as_py())

@@ -78,15 +78,19 @@ def find_aggregate(node: exp.Expr) -> exp.Expr | None:
     return next((found for part in parts if (found := find_aggregate(part)) is not None), None)
 
 
-def bind_aggregate(node: exp.Expr, inner: ExpressionBinder, add: Add) -> Expression:
-    """The value of an aggregate, in terms of the grouping's columns."""
+def bind_aggregate(node: exp.Expr, inner: ExpressionBinder, add: Add, *, over: bool = False) -> Expression:
+    """The value of an aggregate, in terms of the grouping's columns.
+
+    One that is computed ``over`` a window may read aggregates: AVG(SUM(x)) OVER (…) averages the sums of groups.
+    """
     condition = None
     if isinstance(node, exp.Filter):
         refuse_other_parts(node, ("this", "expression"), inner.source)
-        refuse_nested(node.expression, inner)
+        if not over:
+            refuse_nested(node.expression, inner)
         condition = inner.condition(node.expression.this, "FILTER")
         node = node.this
-    return _Aggregate(node, inner, condition, add).bind()
+    return _Aggregate(node, inner, condition, add, over=over).bind()
 
 
 def refuse_nested(node: exp.Expr, inner: ExpressionBinder) -> None:
@@ -96,8 +100,10 @@ def refuse_nested(node: exp.Expr, inner: ExpressionBinder) -> None:
 
 
 class _Aggregate:
-    def __init__(self, node: exp.Expr, inner: ExpressionBinder, condition: Expression | None, add: Add) -> None:
-        self.node, self.inner, self.condition, self.add = node, inner, condition, add
+    def __init__(
+        self, node: exp.Expr, inner: ExpressionBinder, condition: Expression | None, add: Add, *, over: bool
+    ) -> None:
+        self.node, self.inner, self.condition, self.add, self.over = node, inner, condition, add, over
         self.distinct = isinstance(node.this, exp.Distinct)
 
     def bind(self) -> Expression:
@@ -254,7 +260,8 @@ class _Aggregate:
         if not isinstance(node, exp.Ordered):
             raise self.inner.source.error("unsupported", "this ORDER BY is not supported", node)
         refuse_other_parts(node, ("this", "desc", "nulls_first"), self.inner.source)
-        refuse_nested(node.this, self.inner)
+        if not self.over:
+            refuse_nested(node.this, self.inner)
         bound = self.inner.bind(node.this)
         refuse_array(bound, node.this, self.inner.source)
         return SortKey(bound, bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
@@ -284,10 +291,12 @@ class _Aggregate:
         return self._filtered(self._bound(value, arrays=arrays))
 
     def _bound(self, value: exp.Expr, *, arrays: bool = False) -> Expression:
-        refuse_nested(value, self.inner)
+        if not self.over:
+            refuse_nested(value, self.inner)
         bound = self.inner.bind(value)
-        if bound.type.element is not None and not arrays:
-            raise self.inner.source.error("type", "of the aggregates only COUNT takes an array", value)
+        if bound.type.is_nested and not arrays:
+            message = "of the aggregates only COUNT takes an array or a struct"
+            raise self.inner.source.error("type", message, value)
         return coerce(bound, VARCHAR) if bound.type.kind is Kind.NULL else bound
 
     def _filtered(self, value: Expression) -> Expression:

@@ -16,7 +16,9 @@ from tidemark.sql.text import Source, fold
 
 
 def refuse_array(key: Expression, node: exp.Expr, source: Source) -> None:
-    """Arrays are equal or not, but have no order."""
+    """Arrays and structs are equal or not, but have no order."""
+    if key.type.fields:
+        raise source.error("ordering", "structs have no order", node, hint="ORDER BY (s).a, (s).b")
     if key.type.element is not None:
         raise source.error("ordering", "arrays have no order", node, hint="ORDER BY a[1], or cardinality(a)")
 

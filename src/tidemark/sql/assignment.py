@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
-from tidemark.algebra.expressions import Expression, Literal, Value
+from tidemark.algebra.expressions import Call, Expression, Literal, Value
 from tidemark.algebra.functions import assignment_cast_allowed
 from tidemark.algebra.scalar import value_of
 from tidemark.algebra.types import Field, Kind
@@ -29,6 +31,8 @@ def assigned(bound: Expression, column: Field, source: Source, node: exp.Expr) -
         return bound
     if bound.type.kind is Kind.NULL:
         return Literal(None, column.type)
+    if isinstance(bound, Call) and bound.function == "struct" and len(bound.arguments) == len(column.type.fields):
+        return _assigned_struct(bound, column, source, node)
     try:
         if is_text_literal(bound) and isinstance(bound, Literal):
             return Literal(read_text(str(bound.value), column.type), column.type)
@@ -43,3 +47,13 @@ def assigned(bound: Expression, column: Field, source: Source, node: exp.Expr) -
         node,
         hint="CAST converts",
     )
+
+
+def _assigned_struct(bound: Call, column: Field, source: Source, node: exp.Expr) -> Expression:
+    """A row that is written out, field by field as if each were a column."""
+    parts = []
+    for part, (name, type) in zip(bound.arguments, column.type.fields, strict=True):
+        is_null = isinstance(part, Literal) and part.value is None
+        wanted = Field(f"{column.name}.{name}", type)
+        parts.append(Literal(None, type) if is_null else assigned(part, wanted, source, node))
+    return replace(bound, arguments=tuple(parts), type=column.type)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from functools import reduce
 
-from tidemark.algebra.expressions import Cast, Expression, Literal
+from tidemark.algebra.expressions import Call, Cast, Expression, Literal
 from tidemark.algebra.functions import cast_value, implicit_cast_allowed
 from tidemark.algebra.scalar import value_of
 from tidemark.algebra.types import DATE, TIMESTAMP, VARCHAR, Kind, Type, common_type
@@ -21,6 +22,8 @@ def coerce(expression: Expression, target: Type) -> Expression:
         if expression.value is None:
             return Literal(None, target)
         return Literal(cast_value(expression.value, expression.type, target), target)
+    if isinstance(expression, Call) and expression.function == "struct" and target.fields:
+        return replace(expression, arguments=tuple(map(coerce, expression.arguments, target.parts)), type=target)
     return Cast(expression, target)
 
 

@@ -59,9 +59,10 @@ from tidemark.sql.moments import (
 from tidemark.sql.named import NAMED
 from tidemark.sql.quoting import bind_format, text_of
 from tidemark.sql.rounding import bind_div, bind_log, bind_round, bind_trunc, cast_to_numeric, is_bare_numeric
-from tidemark.sql.rowvalues import bind_row_comparison, bind_row_in
+from tidemark.sql.rowvalues import bind_row_comparison, bind_row_in, members
 from tidemark.sql.scope import Scope
-from tidemark.sql.text import Source
+from tidemark.sql.structs import bind_dot, bind_null_test, bind_row, bind_struct, field_of
+from tidemark.sql.text import Source, fold
 from tidemark.sql.timetexts import bind_to_date, bind_to_timestamp
 from tidemark.sql.types import BARE_NUMERIC, bind_type, length_limit
 
@@ -297,6 +298,9 @@ class ExpressionBinder:
         assert isinstance(node, exp.Column)
         if isinstance(node.this, exp.Star):
             raise self.source.error("unsupported", "* cannot stand inside an expression", node)
+        of_struct = self._field_by_dots(node)
+        if of_struct is not None:
+            return of_struct
         if node.args.get("db"):
             raise self.source.error("unsupported", "schema names are not supported", node)
         if self.frame is not None and not self.scope.sees(node):
@@ -304,6 +308,20 @@ class ExpressionBinder:
             if outer is not None:
                 return outer
         return self.scope.resolve(node, self.source)
+
+    def _field_by_dots(self, node: exp.Column) -> Expression | None:
+        """``s.x`` and ``t.s.x`` of a struct column s, or None. A relation that is named s goes before the column."""
+        column, relation = node.args.get("table"), node.args.get("db")
+        if column is None or (relation is None and self._knows(fold(column))):
+            return None
+        whole = exp.Column(this=column.copy(), table=None if relation is None else relation.copy())
+        if not self.can_see(whole):
+            return None
+        bound = self.bind(whole)
+        return field_of(self, bound, fold(node.this), node) if bound.type.fields else None
+
+    def _knows(self, relation: str) -> bool:
+        return relation in self.scope.relations or (self.frame is not None and self.frame.around._knows(relation))
 
     def can_see(self, node: exp.Column) -> bool:
         """Whether the name means something here or further out."""
@@ -340,7 +358,13 @@ class ExpressionBinder:
     def _cast_to(self, node: exp.Expr, target: Type) -> Expression:
         if target.element is not None and isinstance(node.this, exp.Array) and not node.this.expressions:
             return Literal((), target)
-        argument = self.bind(node.this)
+        parts = members(node.this)
+        if target.fields and parts is not None and len(parts) == len(target.fields):
+            cast = tuple(self._converted(self.bind(p), t, node) for p, t in zip(parts, target.parts, strict=True))
+            return Call("struct", cast, target, nullable=False)
+        return self._converted(self.bind(node.this), target, node)
+
+    def _converted(self, argument: Expression, target: Type, node: exp.Expr) -> Expression:
         if argument.type.kind is Kind.NULL:
             return coerce(argument, target)
         if is_bare_numeric(node.args["to"]) and explicit_cast_allowed(argument.type, target):
@@ -356,6 +380,8 @@ class ExpressionBinder:
     def _is(self, node: exp.Expr) -> Expression:
         right, operand = node.expression, self.bind(node.this)
         prefix = "is_not_" if node.args.get("negate") else "is_"
+        if isinstance(right, exp.Null) and operand.type.fields:
+            return bind_null_test(self, operand, node, negate=bool(node.args.get("negate")))
         if isinstance(right, exp.Null):
             return self.call(f"{prefix}null", (operand,), node)
         if isinstance(right, exp.Boolean):
@@ -594,6 +620,9 @@ _HANDLERS: dict[type[exp.Expr], tuple[_Handler, tuple[str, ...]]] = {
     exp.ArrayContainedBy: (bind_contained_by, ("this", "expression")),
     exp.ArrayToString: (bind_array_to_string, ("this", "expression", "null")),
     exp.StringToArray: (bind_string_to_array, ("this", "expression", "null")),
+    exp.Struct: (bind_struct, ("expressions",)),
+    exp.Tuple: (bind_row, ("expressions",)),
+    exp.Dot: (bind_dot, ("this", "expression")),
     exp.Round: (bind_round, ("this", "decimals")),
     exp.Trunc: (bind_trunc, ("this", "decimals")),
     exp.Log: (bind_log, ("this", "expression")),

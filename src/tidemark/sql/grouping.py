@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from tidemark.algebra.expressions import Column, Expression, columns_of
+from tidemark.algebra.expressions import Column, Expression, FieldOf, columns_of
 from tidemark.algebra.plans import AggregateCall, Plan
 from tidemark.algebra.types import Kind
 from tidemark.errors import TidemarkError
@@ -68,7 +68,7 @@ class GroupBinder:
         if bound in self.keys:
             position = self.keys.index(bound)
             return Column(position, self.names[position], bound.type, bound.nullable or self.sets.are_several)
-        if isinstance(node, exp.Column):
+        if isinstance(node, exp.Column) and not isinstance(bound, FieldOf):  # of a field, the struct is looked at
             raise self.source.error(
                 "grouping",
                 f"the column {fold(node.this)!r} is neither grouped nor aggregated",

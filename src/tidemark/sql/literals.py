@@ -48,6 +48,8 @@ def read_text(text: str, target: Type) -> Value:
     """The value of a quoted literal of the given type, as in DATE '2024-01-31': what CAST makes of it."""
     if target.element is not None:
         raise TidemarkError("type", f"a text is no {target}", hint="ARRAY['a', 'b'], and ARRAY[]::INT[] for none")
+    if target.fields:
+        raise TidemarkError("type", f"a text is no {target}", hint="ROW(1, 'a')")
     try:
         return cast_value(text, VARCHAR, target)
     except TidemarkError as error:

@@ -15,6 +15,7 @@ from tidemark.sql.binding import Binder
 from tidemark.sql.matching import literal_text, matching_flags, needs_text
 from tidemark.sql.moments import ALONE
 from tidemark.sql.quoting import bind_quote_literal, bind_quote_nullable
+from tidemark.sql.structs import bind_row
 
 
 def _one(binder: Binder, node: exp.Expr) -> Expression:
@@ -115,6 +116,7 @@ NAMED: Final[dict[str, Callable[[Binder, exp.Expr], Expression]]] = {
     "quote_literal": bind_quote_literal,
     "quote_nullable": bind_quote_nullable,
     "regexp_match": _regexp_match,
+    "row": bind_row,
     "regexp_split_to_array": _regexp_split,
 }
 """By the name in lower case."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from tidemark.algebra.expressions import Call, Column, Expression, Literal
@@ -108,7 +110,7 @@ def _key(
             raise source.error("ambiguous_name", f"ORDER BY {fold(node.this)!r} is ambiguous", node)
     if inner is None or not isinstance(listed, Project):
         raise _only_results(node, source)
-    bound = computed(listed.input, inner.bind(node))
+    bound = computed(listed.input, _naming_results(inner, listed).bind(node))
     if has_subquery(bound):
         raise source.error(
             "unsupported", "a subquery in ORDER BY is not supported", node, hint="select it, and order by its name"
@@ -119,6 +121,26 @@ def _key(
         raise _only_results(node, source)
     hidden.append(bound)
     return Column(len(plan.schema) + len(hidden) - 1, "hidden", bound.type, bound.nullable)
+
+
+def _naming_results(inner: ExpressionBinder, listed: Project) -> ExpressionBinder:
+    """The binder, for which a name that means nothing below the select list means the result column of that name."""
+
+    def result(node: exp.Expr) -> Expression | None:
+        if not isinstance(node, exp.Column) or node.args.get("table") is not None or inner.scope.sees(node):
+            return None
+        places = [place for place, name in enumerate(listed.names) if name == fold(node.this)]
+        return listed.expressions[places[0]] if len(places) == 1 else None
+
+    def hook(node: exp.Expr) -> Expression | None:
+        found = result(node)
+        if found is not None or inner.hook is None:
+            return found
+        # What a result column stands in is no expression of what is below, and is bound part by part.
+        is_mixed = any(result(column) is not None for column in node.find_all(exp.Column))
+        return None if is_mixed else inner.hook(node)
+
+    return replace(inner, hook=hook)
 
 
 def _only_results(node: exp.Expr, source: Source) -> Exception:

@@ -22,6 +22,7 @@ from tidemark.sql.ordering import bind_distinct_on, bind_order
 from tidemark.sql.scope import Scope
 from tidemark.sql.selectlist import Item, output_name, star_of
 from tidemark.sql.setoperations import bind_set_operation, bind_values
+from tidemark.sql.structs import fields_of
 from tidemark.sql.subqueries import Frame, SubqueryBinder
 from tidemark.sql.text import Source, fold
 from tidemark.sql.windows import windowed
@@ -165,8 +166,19 @@ class QueryBinder:
             if starred is not None:
                 items.extend(self._star(entry, scope, starred))
                 continue
+            if isinstance(entry, exp.Dot) and isinstance(entry.expression, exp.Star):
+                items.extend(self._fields(entry, binder))
+                continue
             items.append(Item(output_name(entry, position), entry, binder.bind(entry.unalias())))
         return items
+
+    def _fields(self, entry: exp.Dot, binder: ExpressionBinder) -> list[Item]:
+        """``(s).*``: the fields of a struct."""
+        refuse_other_parts(entry.expression, (), self.source)
+        whole = binder.bind(entry.this)
+        if not whole.type.fields:
+            raise self.source.error("type", f"a {whole.type} has no fields", entry)
+        return [Item(field.name, None, field) for field in fields_of(whole)]
 
     def _star(self, entry: exp.Expr, scope: Scope, relation: str) -> list[Item]:
         refuse_other_parts(entry if isinstance(entry, exp.Star) else entry.this, (), self.source)

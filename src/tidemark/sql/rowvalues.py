@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from tidemark.algebra.expressions import Expression
 from tidemark.sql.binding import Binder
+from tidemark.sql.structs import row_like
 
 
 def members(node: exp.Expr) -> list[exp.Expr] | None:
@@ -22,17 +23,47 @@ def bind_row_comparison(binder: Binder, name: str, node: exp.Expr) -> Expression
     left, right = members(node.this), members(node.expression)
     if left is None and right is None:
         return None
+    if left is None or right is None:
+        return _with_struct(binder, name, node, left)
     return compare(binder, name, _bound(binder, left, node), _bound(binder, right, node), node)
+
+
+def _with_struct(binder: Binder, name: str, node: exp.Expr, left: list[exp.Expr] | None) -> Expression | None:
+    """A comparison of a struct with a row that is written out; None if the other side is a subquery."""
+    other = node.this if left is None else node.expression
+    if other.find(exp.Query) is not None or isinstance(other, exp.Any | exp.All):
+        return None
+    whole = binder.bind(other)
+    if not whole.type.fields:
+        raise binder.source.error("type", "a row is compared with a row", node)
+    row = _row_beside(binder, whole, node.expression if left is None else node.this)
+    return binder.call(name, (whole, row) if left is None else (row, whole), node)
+
+
+def _row_beside(binder: Binder, whole: Expression, node: exp.Expr) -> Expression:
+    row = row_like(_bound(binder, members(node), node), whole.type)
+    if row is None:
+        raise binder.source.error("type", f"the row does not fit {whole.type}", node)
+    return row
 
 
 def bind_row_in(binder: Binder, node: exp.Expr) -> Expression | None:
     """``(a, b) IN ((1, 2), …)``, or None if the left side is no row."""
     left = members(node.this)
     if left is None:
-        return None
+        return _struct_in(binder, node)
     bound = _bound(binder, left, node)
     equal = [compare(binder, "eq", bound, _bound(binder, members(row), node), node) for row in node.expressions]
     return equal[0] if len(equal) == 1 else binder.call("or", tuple(equal), node)
+
+
+def _struct_in(binder: Binder, node: exp.Expr) -> Expression | None:
+    """``s IN (ROW(1, 'a'), …)``, or None if the left side is no struct."""
+    whole = binder.bind(node.this)
+    if not whole.type.fields:
+        return None
+    rows = [binder.bind(row) if members(row) is None else _row_beside(binder, whole, row) for row in node.expressions]
+    return _all(binder, "or", [binder.call("eq", (whole, row), node) for row in rows], node)
 
 
 def compare(binder: Binder, name: str, left: list[Expression], right: list[Expression], node: exp.Expr) -> Expression:

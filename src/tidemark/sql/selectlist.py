@@ -35,6 +35,8 @@ def output_name(entry: exp.Expr, position: int) -> str:
         return fold(entry.args["alias"])
     if isinstance(entry, exp.Column):
         return fold(entry.this)
+    if isinstance(entry, exp.Dot):
+        return fold(entry.expression)
     if isinstance(entry, exp.Cast | exp.Paren):
         return output_name(entry.this, position)
     if isinstance(entry, exp.Subquery) and isinstance(entry.unnest(), exp.Select):

@@ -9,6 +9,7 @@ from functools import lru_cache
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, TokenError
+from sqlglot.parser import Parser
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from tidemark.errors import Place, TidemarkError, too_complex
@@ -90,7 +91,7 @@ def parse(source: Source, tokens: list[Token]) -> exp.Expr:
     if not tokens:
         raise TidemarkError("syntax", "a query is missing here", place=source.place(len(source.text)))
     try:
-        trees = dialect_named(source.dialect).parser().parse(tokens, source.text)
+        trees = _parser(source.dialect).parse(tokens, source.text)
     except ParseError as error:
         detail = error.errors[0] if error.errors else {}
         found = str(detail.get("description", error)).rstrip(".")
@@ -104,6 +105,18 @@ def parse(source: Source, tokens: list[Token]) -> exp.Expr:
     if isinstance(tree, exp.Command):
         raise source.error("unsupported", f"{tokens[0].text.upper()} statements are not supported", tokens[0])
     return tree
+
+
+def _parser(dialect: str) -> Parser:
+    """A parser for which CAST is the cast that fails where it cannot convert, also where a dialect's own gave NULL once
+    (Spark's did before ANSI mode); TRY_CAST is another function."""
+    known = dialect_named(dialect)
+    return _strict(known.parser_class)(dialect=known)
+
+
+@lru_cache(maxsize=8)
+def _strict(parser: type[Parser]) -> type[Parser]:
+    return parser if parser.STRICT_CAST else type(f"Strict{parser.__name__}", (parser,), {"STRICT_CAST": True})
 
 
 def _offset_of(detail: dict[str, object], tokens: list[Token]) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from sqlglot import exp
 
 from tidemark.algebra.types import (
@@ -16,8 +18,9 @@ from tidemark.algebra.types import (
     Type,
     array_of,
     decimal,
+    struct_of,
 )
-from tidemark.sql.text import Source
+from tidemark.sql.text import Source, fold
 
 _D = exp.DataType.Type
 _SIMPLE = {
@@ -42,7 +45,7 @@ _HINTS = {
 }
 BARE_NUMERIC = decimal(38, 10)
 """What NUMERIC without a precision is where nothing tells the digits: in a table, and from text or DOUBLE."""
-KNOWN = "BOOLEAN, SMALLINT, INT, BIGINT, DECIMAL(p,s), DOUBLE PRECISION, VARCHAR, DATE, TIMESTAMP, and INT[] and so on"
+KNOWN = "BOOLEAN, SMALLINT, INT, BIGINT, DECIMAL(p,s), DOUBLE PRECISION, VARCHAR, DATE, TIMESTAMP, INT[], STRUCT(a INT)"
 
 
 def bind_type(node: exp.Expr, source: Source) -> Type:
@@ -53,6 +56,8 @@ def bind_type(node: exp.Expr, source: Source) -> Type:
         return _bind_decimal(node, source)
     if node.this is _D.ARRAY:
         return _bind_array(node, source)
+    if node.this is _D.STRUCT:
+        return _bind_struct(node, source)
     found = _SIMPLE.get(node.this)
     if found is not None and node.expressions and found != VARCHAR:
         raise source.error("unsupported", f"{found} takes no parameter", node)
@@ -77,9 +82,36 @@ def _bind_array(node: exp.DataType, source: Source) -> Type:
     if len(node.expressions) != 1 or node.args.get("values"):
         raise source.error("unsupported", "an array has no fixed length", node, hint="INT[], VARCHAR[]")
     element = bind_type(node.expressions[0], source)
-    if element.element is not None or length_limit(node.expressions[0], source) is not None:
+    if element.is_nested or length_limit(node.expressions[0], source) is not None:
         raise source.error("unsupported", "the elements of an array have a simple type", node, hint="INT[], VARCHAR[]")
     return array_of(element)
+
+
+def _bind_struct(node: exp.DataType, source: Source) -> Type:
+    """``STRUCT(a INT, b VARCHAR)``. Fields are of a simple type, without a length or a constraint."""
+    fields: list[tuple[str, Type]] = []
+    for part in node.expressions:
+        if not isinstance(part, exp.ColumnDef) or part.args.get("constraints") or part.args.get("kind") is None:
+            raise source.error("syntax", "a struct has names and types", node, hint="STRUCT(a INT, b VARCHAR)")
+        type = bind_type(part.args["kind"], source)
+        if type.is_nested or length_limit(part.args["kind"], source) is not None:
+            hint = "STRUCT(a INT, b VARCHAR)"
+            raise source.error("unsupported", "the fields of a struct have a simple type", node, hint=hint)
+        fields.append((fold(part.this), type))
+    if not fields:
+        raise source.error("syntax", "a struct has fields", node, hint="STRUCT(a INT, b VARCHAR)")
+    check_field_names([name for name, _ in fields], node, source)
+    return struct_of(*fields)
+
+
+def check_field_names(names: list[str], node: exp.Expr, source: Source) -> None:
+    """They are written into Parquet files and read by every engine, so they are plain, and different in any case."""
+    for name in names:
+        if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) is None:
+            hint = "letters, digits and underscores"
+            raise source.error("unsupported", f"{name!r} cannot be the name of a field", node, hint=hint)
+    if len({name.lower() for name in names}) < len(names):
+        raise source.error("duplicate_column", "two fields of a struct have the same name", node)
 
 
 def _parameters(node: exp.DataType, source: Source) -> list[int]:

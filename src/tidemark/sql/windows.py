@@ -211,7 +211,7 @@ class _WindowBinder:
             arguments = () if call.argument is None else (call.argument,)
             return Over(WindowCall(call.function, arguments, frame), partition, order if frame != WHOLE_FRAME else ())
 
-        return bind_aggregate(node, self.binder, add)
+        return bind_aggregate(node, self.binder, add, over=True)
 
     def _function(
         self,

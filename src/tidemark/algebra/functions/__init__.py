@@ -33,6 +33,7 @@ from tidemark.algebra.functions.pieces import PIECES
 from tidemark.algebra.functions.regexes import REGEXES
 from tidemark.algebra.functions.rounding import ROUNDING
 from tidemark.algebra.functions.strings import STRINGS
+from tidemark.algebra.functions.structs import STRUCTS
 from tidemark.algebra.functions.table import Function, Signature
 from tidemark.algebra.functions.values import NAN, canonical, rank
 
@@ -46,6 +47,7 @@ GROUPS: Final[Mapping[str, tuple[Function, ...]]] = MappingProxyType(
         "Text": STRINGS + PIECES + PATTERNS + REGEXES,
         "Dates and timestamps": DATES,
         "Arrays": ARRAYS + ARRAY_PARTS,
+        "Structs": STRUCTS,
     }
 )
 

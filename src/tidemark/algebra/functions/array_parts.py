@@ -46,7 +46,7 @@ def _replace_signature(types: tuple[Type, ...]) -> Signature | None:
 
 
 def _two_arrays(types: tuple[Type, ...]) -> Signature | None:
-    signature = alike(2, 2, arrays=True)(types)
+    signature = alike(2, 2, nested=True)(types)
     return None if signature is None or signature.result.element is None else Signature(signature.arguments, BOOLEAN)
 
 

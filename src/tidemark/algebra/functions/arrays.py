@@ -10,14 +10,14 @@ from tidemark.algebra.functions.comparison import distinct
 from tidemark.algebra.functions.resolvers import alike, fixed, takes
 from tidemark.algebra.functions.table import Function, Resolver, Signature
 from tidemark.algebra.functions.templates import call, pattern, plain
-from tidemark.algebra.types import BOOLEAN, INT, VARCHAR, Kind, Type, array_of, common_type
+from tidemark.algebra.types import BOOLEAN, INT, VARCHAR, Type, array_of, common_type
 
 _SPECIAL: Final = r"([!-/:-@\\[-`{{-~])"
 """The characters that mean something in a regular expression of Java, within a literal of Spark's."""
 
 
 def _constructor(types: tuple[Type, ...]) -> Signature | None:
-    if any(given.kind is Kind.ARRAY for given in types):
+    if any(given.is_nested for given in types):
         return None
     signature = alike(1)(types)
     return None if signature is None else Signature(signature.arguments, array_of(signature.result))
@@ -57,7 +57,7 @@ def _longer(*, array_first: bool) -> Resolver:
             return None
         array, value = types if array_first else types[::-1]
         shared = None if array.element is None else common_type(array.element, value)
-        if shared is None or shared.kind is Kind.ARRAY:
+        if shared is None or shared.is_nested:
             return None
         longer = array_of(shared)
         return Signature((longer, shared) if array_first else (shared, longer), longer)
@@ -66,7 +66,7 @@ def _longer(*, array_first: bool) -> Resolver:
 
 
 def _joined(types: tuple[Type, ...]) -> Signature | None:
-    signature = alike(2, 2, arrays=True)(types)
+    signature = alike(2, 2, nested=True)(types)
     return signature if signature is not None and signature.result.element is not None else None
 
 

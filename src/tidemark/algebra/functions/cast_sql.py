@@ -22,6 +22,8 @@ def duckdb_type(type: Type) -> str:
     """What DuckDB calls the type."""
     if type.element is not None:
         return f"{duckdb_type(type.element)}[]"
+    if type.fields:
+        return f"STRUCT({', '.join(f'{_quoted(name)} {duckdb_type(part)}' for name, part in type.fields)})"
     return _DUCKDB_NAMES.get(type.kind, str(type))
 
 
@@ -29,7 +31,42 @@ def spark_type(type: Type) -> str:
     """What Spark calls the type."""
     if type.element is not None:
         return f"ARRAY<{spark_type(type.element)}>"
+    if type.fields:
+        return f"STRUCT<{', '.join(f'{_backquoted(name)}: {spark_type(part)}' for name, part in type.fields)}>"
     return _SPARK_NAMES.get(type.kind, str(type))
+
+
+def duckdb_struct(parts: tuple[str, ...], type: Type) -> str:
+    """A struct of the type, made of the SQL of its fields."""
+    named = (f"{_quoted(name)} := {part}" for (name, _), part in zip(type.fields, parts, strict=True))
+    return f"struct_pack({', '.join(named)})"
+
+
+def duckdb_field(text: str, name: str, type: Type) -> str:
+    """With its type, which DuckDB forgets if the struct is a constant NULL."""
+    return f"CAST(struct_extract({text}, {_text(name)}) AS {duckdb_type(type)})"
+
+
+def spark_struct(parts: tuple[str, ...], type: Type) -> str:
+    named = (f"{_text(name)}, {part}" for (name, _), part in zip(type.fields, parts, strict=True))
+    return f"named_struct({', '.join(named)})"
+
+
+def spark_field(text: str, name: str) -> str:
+    return f"({text}).{_backquoted(name)}"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _backquoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _text(name: str) -> str:
+    """Names have neither quotes nor backslashes in them, which the binder sees to."""
+    return f"'{name}'"
 
 
 def duckdb(text: str, source: Type, target: Type) -> str:
@@ -37,6 +74,12 @@ def duckdb(text: str, source: Type, target: Type) -> str:
     name = duckdb_type(target)
     if source.element is not None and target.element is not None:
         return f"list_transform({text}, lambda element: {duckdb('element', source.element, target.element)})"
+    if source.fields and target.fields:
+        parts = [duckdb_field(text, field, part) for field, part in source.fields]
+        cast = tuple(
+            a if s == t else duckdb(a, s, t) for a, s, t in zip(parts, source.parts, target.parts, strict=True)
+        )
+        return f"(CASE WHEN {text} IS NOT NULL THEN {duckdb_struct(cast, target)} END)"
     match source.kind, target.kind:
         case Kind.VARCHAR, Kind.BOOLEAN:
             return _boolean(text, DUCKDB_ERROR)
@@ -58,6 +101,10 @@ def spark(text: str, source: Type, target: Type) -> str:
     name = spark_type(target)
     if source.element is not None and target.element is not None:
         return f"transform({text}, element -> {spark('element', source.element, target.element)})"
+    if source.fields and target.fields:
+        parts = [spark_field(text, field) for field, _ in source.fields]
+        cast = tuple(a if s == t else spark(a, s, t) for a, s, t in zip(parts, source.parts, target.parts, strict=True))
+        return f"(CASE WHEN {text} IS NOT NULL THEN {spark_struct(cast, target)} END)"
     match source.kind, target.kind:
         case Kind.VARCHAR, Kind.BOOLEAN:
             return _boolean(text, SPARK_ERROR)

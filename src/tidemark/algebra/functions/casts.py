@@ -6,6 +6,7 @@ expression before an engine sees it, and rounding is spelled out wherever an eng
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from tidemark.algebra.expressions import Value
@@ -39,8 +40,12 @@ def explicit_cast_allowed(source: Type, target: Type) -> bool:
         return True
     if source.element is not None and target.element is not None:
         return explicit_cast_allowed(source.element, target.element)
+    if source.fields and target.fields:
+        return _by_fields(explicit_cast_allowed, source, target)
     match source.kind, target.kind:
-        case (_, Kind.NULL) | (Kind.ARRAY, _) | (_, Kind.ARRAY):
+        case _, Kind.NULL:
+            return False
+        case _ if source.is_nested or target.is_nested:
             return False
         case Kind.VARCHAR, _:
             return True
@@ -64,6 +69,8 @@ def implicit_cast_allowed(source: Type, target: Type) -> bool:
         return True
     if source.element is not None and target.element is not None:
         return implicit_cast_allowed(source.element, target.element)
+    if source.fields and target.fields:
+        return _by_fields(implicit_cast_allowed, source, target)
     match source.kind, target.kind:
         case _, Kind.DOUBLE:
             return source.is_exact
@@ -84,7 +91,14 @@ def assignment_cast_allowed(source: Type, target: Type) -> bool:
         return explicit_cast_allowed(source, target)
     if source.element is not None and target.element is not None:
         return assignment_cast_allowed(source.element, target.element)
+    if source.fields and target.fields:
+        return _by_fields(assignment_cast_allowed, source, target)
     return implicit_cast_allowed(source, target)
+
+
+def _by_fields(allowed: Callable[[Type, Type], bool], source: Type, target: Type) -> bool:
+    """Structs are cast field by field, in their order, whatever the names."""
+    return len(source.fields) == len(target.fields) and all(map(allowed, source.parts, target.parts))
 
 
 def cast_fails(source: Type, target: Type) -> str | None:
@@ -98,6 +112,9 @@ def cast_fails(source: Type, target: Type) -> str | None:
         return None
     if source.element is not None and target.element is not None:
         return cast_fails(source.element, target.element)
+    if source.fields and target.fields:
+        failures = map(cast_fails, source.parts, target.parts)
+        return "; ".join(dict.fromkeys(failure for failure in failures if failure)) or None
     if source.kind is Kind.VARCHAR:
         range_too = target.is_numeric
         return f"invalid_value: not the text of a {target.kind.value}" + "; overflow: out of range" * range_too
@@ -119,6 +136,8 @@ def cast_value(value: Value, source: Type, target: Type) -> Value:
         return value
     if source.element is not None and target.element is not None and isinstance(value, tuple):
         return tuple(cast_value(element, source.element, target.element) for element in value)
+    if source.fields and isinstance(value, tuple):
+        return tuple(map(cast_value, value, source.parts, target.parts))
     return cast_values.cast(value, source, target)
 
 

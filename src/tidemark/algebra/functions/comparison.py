@@ -21,7 +21,7 @@ def _comparison(name: str, symbol: str, holds: Callable[[Any, Any], bool]) -> Fu
     return Function(
         name,
         f"a {symbol} b",
-        alike(2, 2, gives=BOOLEAN, arrays=name in ("eq", "ne")),
+        alike(2, 2, gives=BOOLEAN, nested=name in ("eq", "ne")),
         plain(lambda left, right: holds(rank(left), rank(right))),
         infix(symbol),
         infix(symbol),
@@ -44,7 +44,7 @@ def _null_safe(name: str, words: str, meaning: Callable[[Value, Value], bool]) -
     return Function(
         name,
         f"a {words} b",
-        alike(2, 2, gives=BOOLEAN, arrays=True),
+        alike(2, 2, gives=BOOLEAN, nested=True),
         plain(meaning),
         infix(words),
         infix(words),

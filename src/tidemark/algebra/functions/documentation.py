@@ -100,6 +100,8 @@ every engine. This page is generated from the function table; a test keeps the t
   `FROM t, UNNEST(t.tags) [WITH ORDINALITY] AS x(tag)`. Two are equal if they have as many elements, each equal to the
   other's or both NULL; they are not ordered, and have no text. `a || x` and `array_append` add an element also to
   NULL. `array_length(a, 1)` is NULL for an empty array. Arrays are cast by their elements.
+* **Structs** have named fields: `ROW(a, b)`, `STRUCT(a AS x, b AS y)`, `(s).x`, `s.x`. Two are equal if their fields
+  are, where NULL equals NULL; they are cast field by field, are not ordered, and [have no text](sql.md#types).
 * **Rows** are compared by columns: `(a, b) = (c, d)`, `(a, b) < (c, d)`, `(a, b) IN ((1, 2), (3, 4))`.
 """
 

@@ -67,7 +67,7 @@ def _test(name: str, words: str, meaning: Callable[[Value], bool], of_booleans: 
     return Function(
         name,
         f"a {words}",
-        fixed(takes(BOOLEAN, gives=BOOLEAN)) if of_booleans else alike(1, 1, gives=BOOLEAN, arrays=True),
+        fixed(takes(BOOLEAN, gives=BOOLEAN)) if of_booleans else alike(1, 1, gives=BOOLEAN, nested=True),
         plain(meaning),
         template,
         template,
@@ -81,7 +81,7 @@ def _choice(name: str, meaning: Callable[..., Value]) -> Function:
     return Function(
         name,
         f"{name}(a, …)",
-        alike(1, arrays=name == "coalesce"),
+        alike(1, nested=name == "coalesce"),
         plain(meaning),
         _itself_if_alone(call(name)),
         _itself_if_alone(call(name)),
@@ -116,7 +116,7 @@ LOGIC: Final = (
     Function(
         "nullif",
         "nullif(a, b)",
-        alike(2, 2, arrays=True),
+        alike(2, 2, nested=True),
         plain(lambda left, right: left if distinct(left, right) else None),
         call("nullif"),
         call("nullif"),

@@ -25,10 +25,11 @@ def takes(*arguments: Type, gives: Type) -> Signature:
     return Signature(arguments, gives)
 
 
-def alike(minimum: int, maximum: int | None = None, gives: Type | None = None, *, arrays: bool = False) -> Resolver:
+def alike(minimum: int, maximum: int | None = None, gives: Type | None = None, *, nested: bool = False) -> Resolver:
     """All arguments are brought to one common type, which is also the result's unless ``gives`` says otherwise.
 
-    Arrays are among them only where ``arrays`` says so: they are equal or not, but have no order that users see.
+    Arrays and structs are among them only where ``nested`` says so: they are equal or not, but have no order that users
+    see.
     """
 
     def resolve(types: tuple[Type, ...]) -> Signature | None:
@@ -39,7 +40,7 @@ def alike(minimum: int, maximum: int | None = None, gives: Type | None = None, *
             shared = shared and common_type(shared, given)
         if shared is None:
             return None
-        if shared.kind is Kind.ARRAY and not arrays:
+        if shared.is_nested and not nested:
             return None
         if shared.kind is Kind.NULL:
             shared = VARCHAR  # PostgreSQL, too, takes what has no type for text

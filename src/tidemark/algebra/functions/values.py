@@ -17,8 +17,8 @@ EXACT: Final = Context(prec=200, rounding=ROUND_HALF_UP, traps=[InvalidOperation
 """Wide enough that sums and products of two DECIMAL(38) are never rounded; ties go away from zero."""
 
 
-def canonical(value: Value) -> Value:
-    """The one form of a value: no negative zero, and a single NaN.
+def canonical(value: Any) -> Value:
+    """The one form of a value: no negative zero, a single NaN, and tuples for arrays and structs.
 
     >>> canonical(-0.0), canonical(float("nan")) is NAN, canonical(7)
     (0.0, True, 7)
@@ -29,7 +29,9 @@ def canonical(value: Value) -> Value:
         return value.copy_abs()
     if isinstance(value, list | tuple):  # Arrow gives lists, which cannot be members of bags
         return tuple(map(canonical, value))
-    return value
+    if isinstance(value, dict):  # and of a struct a dictionary
+        return tuple(map(canonical, value.values()))
+    return value  # type: ignore[no-any-return]
 
 
 def rank(value: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Final
 from tidemark.algebra.expressions import Literal
 from tidemark.algebra.frames import MICROSECONDS_PER_DAY, Span
 from tidemark.algebra.functions import Signature, duckdb_cast, duckdb_type
+from tidemark.algebra.functions.cast_sql import duckdb_field, duckdb_struct
 from tidemark.algebra.plans import Given, Stored
 from tidemark.algebra.types import WEIGHT, Kind, Type
 from tidemark.engines.sqlaggregates import MORE_THAN_ONE, SortText
@@ -68,6 +69,9 @@ def literal_text(literal: Literal) -> str:
         case tuple() if literal.type.element is not None:
             elements = (literal_text(Literal(element, literal.type.element)) for element in value)
             return f"CAST([{', '.join(elements)}] AS {name})"
+        case tuple():
+            parts = (literal_text(Literal(part, type)) for part, type in zip(value, literal.type.parts, strict=True))
+            return f"CAST({duckdb_struct(tuple(parts), literal.type)} AS {name})"
     return f"CAST('{value!r}' AS {name})"
 
 
@@ -109,8 +113,11 @@ class DuckDBDialect:
     def from_clause(self, items: tuple[Item, ...], conditions: tuple[Condition, ...]) -> str:
         return join_in_order(items, conditions)
 
+    def field(self, text: str, name: str, type: Type) -> str:
+        return duckdb_field(text, name, type)
+
     def place(self, text: str, type: Type) -> str:
-        """What a value is ordered by. Of the elements of an array, NULL is above all others here."""
+        """What a value is ordered by. Of the parts of an array or a struct, NULL is above all others here."""
         return text
 
     def unnested(self, query: str, alias: str, array: str) -> str:

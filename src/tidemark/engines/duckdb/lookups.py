@@ -136,7 +136,7 @@ class Lookups:
         if len(fetched) > MOST_FETCHED:
             return self._many(question, text)
         is_whole = len(shown) == len(schema)
-        has_forms = any(type_.kind in (Kind.DOUBLE, Kind.ARRAY) for type_ in schema.types)
+        has_forms = any(type_.kind is Kind.DOUBLE or type_.is_nested for type_ in schema.types)
         places: dict[tuple[Value, ...], list[int]] = {}
         for *values, place in fetched:
             row = tuple(map(canonical, values)) if has_forms else tuple(values)

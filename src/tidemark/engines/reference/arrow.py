@@ -26,7 +26,7 @@ def to_rows(table: pa.Table) -> list[Row]:
 
 
 def _values(column: pa.ChunkedArray) -> list[Value]:
-    """The values of a column; only those of floating point and arrays have more than one form."""
+    """The values of a column; only floating point, arrays and structs have more than one form."""
     values: list[Value] = column.to_pylist()
     has_forms = pa.types.is_floating(column.type) or pa.types.is_nested(column.type)
     return [canonical(value) for value in values] if has_forms else values

@@ -21,6 +21,7 @@ from decimal import Decimal
 from tidemark.algebra.expressions import Literal
 from tidemark.algebra.frames import Span
 from tidemark.algebra.functions import Signature, spark_cast, spark_type
+from tidemark.algebra.functions.cast_sql import spark_field, spark_struct
 from tidemark.algebra.plans import Given, Plan, Stored
 from tidemark.algebra.types import WEIGHT, Kind, Schema, Type
 from tidemark.engines.spark.routing import Sizes, drives_joins, is_small
@@ -90,6 +91,9 @@ class SparkDialect:
             case tuple() if literal.type.element is not None:
                 elements = (self.literal(Literal(element, literal.type.element)) for element in value)
                 return f"CAST(array({', '.join(elements)}) AS {name})"
+            case tuple():
+                parts = (self.literal(Literal(p, type)) for p, type in zip(value, literal.type.parts, strict=True))
+                return f"CAST({spark_struct(tuple(parts), literal.type)} AS {name})"
         return f"CAST('{value!r}' AS {name})"
 
     def cast(self, text: str, source: Type, target: Type) -> str:
@@ -131,8 +135,15 @@ class SparkDialect:
             return join_in_order(items, conditions)
         return _outward(items, conditions, far=self.sizes.are_few)
 
+    def field(self, text: str, name: str, type: Type) -> str:
+        return spark_field(text, name)
+
     def place(self, text: str, type: Type) -> str:
-        """What a value is ordered by. Spark has NULL below all other elements of an array, so that is said apart."""
+        """What a value is ordered by. Spark has NULL below all other parts of a value, so that is said apart."""
+        if type.fields:
+            fields = (spark_field(text, name) for name, _ in type.fields)
+            parts = ", ".join(f"{field} IS NULL, {field}" for field in fields)
+            return f"CASE WHEN {text} IS NOT NULL THEN struct({parts}) END"
         return text if type.element is None else f"transform({text}, e -> struct(e IS NULL, e))"
 
     def unnested(self, query: str, alias: str, array: str) -> str:
