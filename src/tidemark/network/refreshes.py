@@ -54,6 +54,15 @@ class RefreshCache:
     finders: dict[str, Finder[str]] = field(default_factory=dict)
     autonomous: dict[tuple[str, str], tuple[Attempt, ...]] = field(default_factory=dict)
 
+    def take_over(self, before: RefreshCache, old: Network, new: Network) -> None:
+        """Keep what takes long to work out and holds still: how relations reach the nodes that are what they were."""
+        facts = before.known.facts
+        others = {name for name in facts.keys() & self.known.facts.keys() if facts[name] != self.known.facts[name]}
+        for (name, relation), known in before.influences.items():
+            node = old.nodes.get(name)
+            if node is not None and new.nodes.get(name) is node and not (others and others & relations_of(node.plan)):
+                self.influences[name, relation] = known
+
     def columns_of(self, node: Node, network: Network) -> dict[str, Columns]:
         """The columns that matter to a node, of each relation and shared node that it reads.
 
