@@ -12,6 +12,7 @@ import typer
 
 from tidemark.cli import overview
 from tidemark.cli.bench.figures import CLOCK
+from tidemark.cli.bench.many.workload import LEAST
 from tidemark.cli.failing import Stopped, Warnings, errors_shown
 from tidemark.cli.opening import bytes_of, connected, existing, read_text
 from tidemark.cli.run import ScriptRun, audit
@@ -223,6 +224,22 @@ def bench_command(
     is_queries: Annotated[
         bool, typer.Option("--queries", help="Measure the 22 queries of TPC-H and V3, one at a time, instead.")
     ] = False,
+    many_views: Annotated[
+        int | None,
+        typer.Option(
+            "--many-views",
+            metavar="N",
+            min=LEAST,
+            help="Measure a transaction that matters to 3 of N views, such as 10000, on DuckDB, instead.",
+            show_default=False,
+        ),
+    ] = None,
+    is_autonomous: Annotated[
+        bool,
+        typer.Option(
+            "--autonomous", help="Measure V1 kept from its own content and the change alone, and filters, instead."
+        ),
+    ] = False,
     only: Annotated[
         str | None,
         typer.Option("--only", metavar="NAMES", help="Of --queries only these, such as q3,q17,v3.", show_default=False),
@@ -234,6 +251,10 @@ def bench_command(
     """``tidemark bench``."""
     # Only here: no other command should wait for what it imports.
     from tidemark.cli.bench import command
+    from tidemark.cli.bench.ladder import command as ladder_command
+    from tidemark.cli.bench.ladder.running import LadderPlan
+    from tidemark.cli.bench.many import command as many_command
+    from tidemark.cli.bench.many.running import ManyPlan
     from tidemark.cli.bench.running import SIZES, Plan
     from tidemark.cli.bench.suite import command as suite_command
     from tidemark.cli.bench.suite.running import NAMES, SuitePlan
@@ -242,12 +263,20 @@ def bench_command(
     scales = scale or ([0.01] if is_quick else [0.1, 1.0])
     if only is not None and not is_queries:
         raise typer.BadParameter("--only chooses among --queries: give both")
+    if sum((is_queries, is_autonomous, many_views is not None)) > 1:
+        raise typer.BadParameter("give one of --queries, --autonomous and --many-views")
+    if many_views is not None and (scale is not None or engines == [BenchEngine.SPARK]):
+        raise typer.BadParameter("--many-views has its own tables, on DuckDB: it takes neither --scale nor Spark")
     with errors_shown():
         errors = console_for(stderr=True)
         shown = Display(console_for(), None), Display(errors, None), Status(errors)
         if is_queries:
             chosen = NAMES if only is None else [name.strip().lower() for name in only.split(",")]
             suite_command.run(SuitePlan(engines, scales, times, data, chosen), *shown)
+        elif is_autonomous:
+            ladder_command.run(LadderPlan(engines, scales, times, data), *shown)
+        elif many_views is not None:
+            many_command.run(ManyPlan(many_views, times, data), *shown)
         else:
             command.run(Plan(engines, scales, SIZES, times, data), *shown)
 

@@ -155,6 +155,21 @@ def statements_started(database: Database) -> int | None:
     return count
 
 
+@contextmanager
+def maintained_without(database: Database, *, filters: bool = False, autonomy: bool = False) -> Iterator[None]:
+    """Bring views up to date without relevance filters, or without autonomous steps, for a while.
+
+    The answers are the same. This is for measuring what those are worth; a definition meanwhile ends it.
+    """
+    refreshes = database._store.refreshes
+    before = refreshes.without_filters, refreshes.without_autonomy
+    refreshes.without_filters, refreshes.without_autonomy = filters, autonomy
+    try:
+        yield
+    finally:
+        refreshes.without_filters, refreshes.without_autonomy = before
+
+
 def how_maintained(database: Database, view: str) -> dict[str, str]:
     """How each node that serves a view is kept true, in words, by the label that the trace has."""
     with database._store.lock:

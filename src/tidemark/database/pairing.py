@@ -7,11 +7,13 @@ keeps a copy by key: what was inserted, deleted, or updated, and from what to wh
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemark.algebra.keys import RelationKeys, keys_of, why_no_key
+from tidemark.algebra.plans import relations_of
 from tidemark.algebra.types import VERSION, WEIGHT, Schema
 from tidemark.errors import TidemarkError
 from tidemark.log.codes import with_codes
@@ -39,14 +41,25 @@ def shortest(keys: frozenset[Key]) -> Key:
     return min(keys, key=lambda key: (len(key), key))
 
 
-def relation_keys(catalog: Catalog) -> RelationKeys:
-    """The keys of all relations, each from those before it."""
+def relation_keys(
+    catalog: Catalog, before: Catalog | None = None, keys_before: RelationKeys = MappingProxyType({})
+) -> RelationKeys:
+    """The keys of all relations, each from those before it.
+
+    Those of the catalog ``before`` are taken over where neither the relation nor the keys below it are others.
+    """
     known: dict[str, frozenset[Key]] = {}
-    for relation in catalog.relations.values():
+    others: set[str] = set()
+    for name, relation in catalog.relations.items():
+        is_known = before is not None and before.get(name) is relation
         if isinstance(relation, Table):
-            known[relation.name] = frozenset({tuple(sorted(relation.primary_key))} if relation.primary_key else ())
+            known[name] = frozenset({tuple(sorted(relation.primary_key))} if relation.primary_key else ())
+        elif is_known and not (others and relations_of(relation.plan) & others):
+            known[name] = keys_before[name]
         else:
-            known[relation.name] = keys_of(relation.plan, known)
+            known[name] = keys_of(relation.plan, known)
+        if known[name] != keys_before.get(name):
+            others.add(name)
     return known
 
 

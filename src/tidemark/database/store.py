@@ -57,10 +57,11 @@ class Store:
         self.version = loaded.version
         self.catalog, self.created = records.restore(loaded.catalog)
         self.network = network_of(self.catalog)
-        self._view_keys = _view_keys(self.catalog)
+        known = self._known_of(self.catalog)
+        self._view_keys = _view_keys(self.catalog, known)
         self._transition = Transition(self.catalog, self.network, self.catalog)
         self.progress = Progress()
-        self.refreshes = ToldRefreshes(self.progress, known_of(self.catalog))
+        self.refreshes = ToldRefreshes(self.progress, known)
         self._unchecked: ToldRefreshes | None = None
         self.is_closed = False
         self._check_nodes()
@@ -98,7 +99,7 @@ class Store:
         transition = self.transition(catalog)
         if catalog is self.catalog and self._unchecked is not None:
             return propagate(self.network, pending, self.engine, self._unchecked)
-        facts = {name: known.unchecked() for name, known in known_of(catalog).facts.items()}
+        facts = {name: known.unchecked() for name, known in self._known_of(catalog).facts.items()}
         unstored = frozenset(table.name for table in transition.new_tables)
         refreshes = ToldRefreshes(self.progress, Known(facts), unstored)
         if catalog is self.catalog:
@@ -112,7 +113,8 @@ class Store:
             return propagate(self.network, pending, self.engine, self.refreshes, statement if is_whole else None)
         transition = self.transition(catalog)
         unstored = frozenset(table.name for table in transition.new_tables)
-        refreshes = ToldRefreshes(self.progress, known_of(catalog), unstored)
+        refreshes = ToldRefreshes(self.progress, self._known_of(catalog), unstored)
+        refreshes.take_over(self.refreshes, self.network, transition.passing)
         return propagate(transition.passing, pending, self.reading(catalog), refreshes)
 
     def commit(self, work: Work) -> None:
@@ -190,11 +192,22 @@ class Store:
             self.created = {
                 name: self.created[name] if name in transition.going_on else version for name in catalog.relations
             }
-            self.catalog, self.network = catalog, transition.network
-            self._view_keys, self._unchecked = _view_keys(catalog), None
-            self.refreshes = ToldRefreshes(self.progress, known_of(catalog))
+            known = self._known_of(catalog)
+            refreshes = ToldRefreshes(self.progress, known)
+            refreshes.take_over(self.refreshes, self.network, transition.network)
+            self._view_keys = _view_keys(catalog, known)
+            self.catalog, self.network, self.refreshes = catalog, transition.network, refreshes
+            self._unchecked = None
         self.version = version
         self.committed.notify_all()
+
+    def _known_of(self, catalog: Catalog) -> Known:
+        """What is known of tables (NOT NULL, CHECK) and the keys of all relations."""
+        checks = {table.name: tuple(check.condition for check in table.checks) for table in catalog.tables}
+        facts = {table.name: Facts.of(table.schema, checks[table.name]) for table in catalog.tables}
+        if catalog is self.catalog:
+            return Known(facts, relation_keys(catalog))
+        return Known(facts, relation_keys(catalog, self.catalog, self.refreshes.known.keys))
 
     def must_be_open(self) -> None:
         if self.is_closed:
@@ -209,17 +222,10 @@ class Store:
             self.engine.close()
 
 
-def known_of(catalog: Catalog) -> Known:
-    """What is known of tables: NOT NULL, CHECK and keys."""
-    checks = {table.name: tuple(check.condition for check in table.checks) for table in catalog.tables}
-    facts = {table.name: Facts.of(table.schema, checks[table.name]) for table in catalog.tables}
-    return Known(facts, relation_keys(catalog))
-
-
-def _view_keys(catalog: Catalog) -> Mapping[str, tuple[int, ...]]:
+def _view_keys(catalog: Catalog, known: Known) -> Mapping[str, tuple[int, ...]]:
     """A key of each materialized view that has one."""
-    known = relation_keys(catalog)
-    return {view.name: shortest(known[view.name]) for view in catalog.materialized_views if known[view.name]}
+    views = catalog.materialized_views
+    return {view.name: shortest(known.keys[view.name]) for view in views if known.keys[view.name]}
 
 
 def _filled(commit: Commit) -> list[str]:

@@ -19,10 +19,10 @@ from tidemark.network.nodes import REPLACED, expand
 from tidemark.sql.catalog import Catalog, Table, View
 
 
-def network_of(catalog: Catalog) -> Network:
-    return build(
-        Definition(view.name, view.plan, view.options.get("strategy", "auto")) for view in catalog.materialized_views
-    )
+def network_of(catalog: Catalog, before: Network | None = None) -> Network:
+    """The network of a catalog's views; what is known of the one before is taken over."""
+    views = catalog.materialized_views
+    return build((Definition(v.name, v.plan, v.options.get("strategy", "auto")) for v in views), before)
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Transition:
 
     @cached_property
     def network(self) -> Network:
-        return self.network_before if self.after is self.before else network_of(self.after)
+        return self.network_before if self.after is self.before else network_of(self.after, self.network_before)
 
     @cached_property
     def going_on(self) -> frozenset[str]:

@@ -6,7 +6,6 @@ nodes become *shared* nodes. Then every node gets its level, from the lowest up.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -24,9 +23,8 @@ from tidemark.algebra.plans import (
     relations_of,
     walk,
 )
-from tidemark.network.cutting import States
+from tidemark.network.cutting import Pieces, States, cut_alone
 from tidemark.network.nodes import REPLACED, Node, NodeKind
-from tidemark.passes import prepare
 
 COMPLETE = "complete"
 
@@ -40,11 +38,44 @@ class Definition:
     strategy: str = "auto"
 
 
+class Part:
+    """A part of a plan, compared as the plan is; its hash is worked out once."""
+
+    __slots__ = ("_hash", "plan")
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._hash = hash(plan)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Part) and self._hash == other._hash and self.plan == other.plan
+
+
+@dataclass(frozen=True)
+class Joins:
+    """The parts with a join of one plan."""
+
+    plan: Plan
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What was worked out about single views and nodes, by their names, for the next network."""
+
+    pieces: Mapping[str, Pieces] = field(default_factory=dict)
+    joins: Mapping[str, Joins] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class Network:
     """All nodes by name, from the lowest level up."""
 
     nodes: Mapping[str, Node] = field(default_factory=dict)
+    known: Knowledge = field(default_factory=Knowledge, compare=False, repr=False)
 
     @cached_property
     def read(self) -> frozenset[str]:
@@ -84,57 +115,77 @@ class Network:
         return tuple(node for node in self.nodes.values() if view in node.views)
 
 
-def build(definitions: Iterable[Definition]) -> Network:
-    """The network of the given views, which come in an order in which each reads only earlier ones."""
-    states = States()
+def build(definitions: Iterable[Definition], before: Network | None = None) -> Network:
+    """The network of the given views, which come in an order in which each reads only earlier ones.
+
+    What is known of views that were in the network ``before`` is taken over, so that one more costs little.
+    """
+    before = before or Network()
+    states, pieces = States(), dict[str, Pieces]()
     plans, kinds, users = states.plans, states.kinds, states.users
     strategies: dict[str, str] = {}
     for definition in definitions:
-        strategies[definition.name] = definition.strategy
+        name = definition.name
+        strategies[name] = definition.strategy
         if definition.strategy == COMPLETE:
             plan = definition.plan
         else:
-            plan = states.cut(prepare(definition.plan), definition.name)
-        plans[definition.name] = plan
-        kinds[definition.name] = NodeKind.VIEW
-        users.setdefault(definition.name, []).append(definition.name)
+            known = before.known.pieces.get(name)
+            is_known = known is not None and known.definition is definition.plan
+            pieces[name] = known if known is not None and is_known else cut_alone(definition.plan, name)
+            plan = states.add(pieces[name], name)
+        plans[name] = plan
+        kinds[name] = NodeKind.VIEW
+        users.setdefault(name, []).append(name)
     incremental = {name: plan for name, plan in plans.items() if strategies.get(name) != COMPLETE}
-    shared = _shared_subplans(incremental)
+    joins = {name: _joins_of(name, plan, before.known.joins) for name, plan in incremental.items()}
+    holders = _holders(joins)
+    shared = _shared_subplans(holders)
     nodes: dict[str, Node] = {}
     for plan, name in shared.items():
-        views = tuple(v for n, p in incremental.items() if plan in set(walk(p)) for v in users[n])
+        views = tuple(view for holder in holders[Part(plan)] for view in users[holder])
         nodes[name] = Node(name, NodeKind.SHARED, plan, 0, relations_of(plan), views=views)
+    is_shared_alike = before.unstored == frozenset(nodes)
     for name, plan in plans.items():
-        used = _used(plan, shared) if name in incremental else {}
-        influents = _influents(plan, used)
-        nodes[name] = Node(
-            name,
-            kinds[name],
-            plan,
-            0,
-            influents,
-            strategies.get(name, "auto"),
-            tuple(users[name]),
-            tuple(used.items()),
-        )
-    return Network(_levelled(nodes))
+        old, strategy = before.nodes.get(name), strategies.get(name, "auto")
+        if is_shared_alike and old is not None and old.plan is plan and old.strategy == strategy:
+            influents, used = old.influents, old.shared
+        else:
+            used = tuple(_used(plan, shared).items()) if name in incremental else ()
+            influents = _influents(plan, dict(used))
+        nodes[name] = Node(name, kinds[name], plan, 0, influents, strategy, tuple(users[name]), used)
+    return Network(_levelled(nodes, before.nodes), Knowledge(pieces, joins))
 
 
-def _shared_subplans(plans: Mapping[str, Plan]) -> dict[Plan, str]:
-    """The largest subplans with a join that stand in more than one node."""
-    counts: Counter[Plan] = Counter()
-    for plan in plans.values():
-        counts.update({part for part in walk(_linear(plan)) if _has_join(part) and not _is_timed(part)})
-    repeated = {plan for plan, count in counts.items() if count > 1}
-    inner = {part for plan in repeated for child in plan.inputs() for part in walk(child)}
-    largest = [plan for plan in repeated if plan not in inner or _stands_alone(plan, repeated, counts)]
+def _joins_of(name: str, plan: Plan, known: Mapping[str, Joins]) -> Joins:
+    """The parts of a node's plan that could be shared with others: those with a join."""
+    old = known.get(name)
+    if old is not None and old.plan is plan:
+        return old
+    parts = {part for part in walk(_linear(plan)) if _has_join(part) and not _is_timed(part)}
+    return Joins(plan, tuple(map(Part, parts)))
+
+
+def _holders(joins: Mapping[str, Joins]) -> dict[Part, list[str]]:
+    """In which nodes each part stands."""
+    found: dict[Part, list[str]] = {}
+    for name, of_node in joins.items():
+        for part in of_node.parts:
+            found.setdefault(part, []).append(name)
+    return found
+
+
+def _shared_subplans(holders: Mapping[Part, list[str]]) -> dict[Plan, str]:
+    """The largest subplans with a join that stand in more than one node, or also outside the larger ones."""
+    counts = {part.plan: len(names) for part, names in holders.items() if len(names) > 1}
+    within: dict[Plan, int] = {}
+    for plan, count in counts.items():
+        for child in plan.inputs():
+            for part in walk(child):
+                if part in counts:
+                    within[part] = max(within.get(part, 0), count)
+    largest = [plan for plan, count in counts.items() if count > within.get(plan, 0)]
     return {plan: f"_shared_{fingerprint(plan)}" for plan in sorted(largest, key=fingerprint)}
-
-
-def _stands_alone(plan: Plan, repeated: set[Plan], counts: Counter[Plan]) -> bool:
-    """Whether the subplan is also used outside the larger repeated subplans that contain it."""
-    largest = max((counts[other] for other in repeated if other != plan and plan in set(walk(other))), default=0)
-    return counts[plan] > largest
 
 
 def _linear(plan: Plan) -> Plan:
@@ -176,8 +227,11 @@ def _influents(plan: Plan, used: Mapping[Plan, str]) -> frozenset[str]:
     return frozenset(name for child in plan.inputs() for name in _influents(child, used))
 
 
-def _levelled(nodes: dict[str, Node]) -> dict[str, Node]:
-    """The nodes with their levels, sorted from the lowest up: one more than the highest influent's."""
+def _levelled(nodes: dict[str, Node], before: Mapping[str, Node]) -> dict[str, Node]:
+    """The nodes with their levels, sorted from the lowest up: one more than the highest influent's.
+
+    A node that is what it was before is the same object, so that what is known of it can be told to hold still.
+    """
     levels: dict[str, int] = {}
 
     def level(name: str) -> int:
@@ -188,4 +242,9 @@ def _levelled(nodes: dict[str, Node]) -> dict[str, Node]:
         return levels[name]
 
     order = sorted(nodes, key=level)
-    return {name: replace(nodes[name], level=levels[name]) for name in order}
+    return {name: _as_before(replace(nodes[name], level=levels[name]), before.get(name)) for name in order}
+
+
+def _as_before(node: Node, old: Node | None) -> Node:
+    # Plans that are equal may have other names of columns, so the plan has to be the same one.
+    return old if old is not None and old.plan is node.plan and old == node else node

@@ -10,6 +10,7 @@ an inner part of such a chain that has many terms is kept too, and the joins abo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -37,6 +38,7 @@ from tidemark.calculus.distinct_values import split_distinct
 from tidemark.calculus.first import kept_first
 from tidemark.calculus.group import state_of, visible
 from tidemark.network.nodes import NodeKind
+from tidemark.passes import prepare
 
 MOST_TERMS: Final = 6
 """From how many terms on a union that is joined with something is kept."""
@@ -53,6 +55,32 @@ class States:
     def cut(self, plan: Plan, view: str) -> Plan:
         """The plan with each operator that is not linear replaced by a scan of the state that serves it."""
         return _Cut(self, view, _to_keep(plan)).plan(plan)
+
+    def add(self, pieces: Pieces, view: str) -> Plan:
+        """The same of a definition that was cut by itself before."""
+        if any(name in self.plans and self.plans[name].schema != p.schema for name, p in pieces.states.items()):
+            return self.cut(pieces.prepared, view)  # it has to read the states that others have, by their names
+        for name, plan in pieces.states.items():
+            self.plans.setdefault(name, plan)
+            self.kinds[name] = NodeKind.STATE
+            self.users.setdefault(name, []).append(view)
+        return pieces.plan
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A definition and what it is cut into, without a look at others: its linear plan, and its states by name."""
+
+    definition: Plan
+    prepared: Plan
+    plan: Plan
+    states: Mapping[str, Plan]
+
+
+def cut_alone(definition: Plan, view: str) -> Pieces:
+    states, prepared = States(), prepare(definition)
+    plan = states.cut(prepared, view)
+    return Pieces(definition, prepared, plan, states.plans)
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,10 @@ NOTHING_KNOWN: Final = Known()
 
 @dataclass
 class RefreshCache:
-    """What was worked out about the nodes of one network."""
+    """What was worked out about the nodes of one network.
+
+    ``without_filters`` and ``without_autonomy`` leave rungs of the ladder out, for tests and benchmarks, which compare.
+    """
 
     plans: dict[tuple[str, frozenset[str], bool], Refresh] = field(default_factory=dict)
     unstored: frozenset[str] = frozenset()
@@ -46,6 +49,17 @@ class RefreshCache:
     finders: dict[str, Finder[str]] = field(default_factory=dict)
     proofs: dict[tuple[str, Statement], Refresh | None] = field(default_factory=dict)
     autonomous: dict[tuple[str, str], tuple[Attempt, ...]] = field(default_factory=dict)
+    without_filters: bool = False
+    without_autonomy: bool = False
+
+    def take_over(self, before: RefreshCache, old: Network, new: Network) -> None:
+        """Keep what takes long to work out and holds still: how relations reach the nodes that are what they were."""
+        facts = before.known.facts
+        others = {name for name in facts.keys() & self.known.facts.keys() if facts[name] != self.known.facts[name]}
+        for (name, relation), known in before.influences.items():
+            node = old.nodes.get(name)
+            if node is not None and new.nodes.get(name) is node and not (others and others & relations_of(node.plan)):
+                self.influences[name, relation] = known
 
     def columns_of(self, node: Node, network: Network) -> dict[str, Columns]:
         """The columns that matter to a node, of each relation and shared node that it reads.
@@ -62,6 +76,8 @@ class RefreshCache:
 
     def interest(self, node: Node, relation: str, network: Network) -> Interest:
         """What of a relation or shared node matters to a node that reads it."""
+        if self.without_filters:
+            return Interest(self.columns_of(node, network)[relation])
         key = (node.name, relation)
         if key not in self.interests:
             # The clock's one row matters to all who read it.
@@ -86,7 +102,7 @@ class RefreshCache:
     def finder(self, relation: str, network: Network) -> Finder[str] | None:
         """Finds the nodes to which a change of the relation can matter, where many read it."""
         readers = network.readers.get(relation, ())
-        if len(readers) <= MANY_READERS or relation == CLOCK:
+        if len(readers) <= MANY_READERS or relation == CLOCK or self.without_filters:
             return None
         if relation not in self.finders:
             is_whole = {node.name for node in readers if node.strategy in WHOLE}
@@ -108,7 +124,7 @@ class RefreshCache:
 
     def attempts(self, node: Node, changed: frozenset[str], deltas: Mapping[str, pa.Table]) -> tuple[Attempt, ...]:
         """The autonomous steps that may be tried: only one relation that the node reads has changed."""
-        if len(changed) != 1 or len(deltas.keys() & relations_of(node.plan)) != 1:
+        if self.without_autonomy or len(changed) != 1 or len(deltas.keys() & relations_of(node.plan)) != 1:
             return ()
         [relation] = changed
         return self._attempts(node, relation) if deltas[relation].num_rows <= BULK_ROWS else ()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import MappingProxyType
 from typing import TypeAlias
 
 from tidemark.algebra.clock import CLOCK
@@ -13,6 +12,7 @@ from tidemark.algebra.expressions import Expression, Value
 from tidemark.algebra.plans import Plan, Scan
 from tidemark.algebra.types import Schema
 from tidemark.errors import TidemarkError
+from tidemark.sql.growing import Growing
 
 
 class Token:
@@ -96,8 +96,8 @@ def kind_of(relation: Relation) -> str:
 class Catalog:
     """All relations by name, in order of creation."""
 
-    relations: Mapping[str, Relation] = field(default_factory=lambda: MappingProxyType({}))
-    folded: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), compare=False, repr=False)
+    relations: Growing[Relation] = field(default_factory=Growing)
+    folded: Growing[str] = field(default_factory=Growing, compare=False, repr=False)
     """The names as they are, by what they are in lower case."""
 
     def get(self, name: str) -> Relation | None:
@@ -105,13 +105,11 @@ class Catalog:
 
     def with_relation(self, relation: Relation) -> Catalog:
         name = relation.name
-        return Catalog(
-            MappingProxyType({**self.relations, name: relation}), MappingProxyType({**self.folded, name.lower(): name})
-        )
+        return Catalog(self.relations.with_entry(name, relation), self.folded.with_entry(name.lower(), name))
 
     def without(self, *names: str) -> Catalog:
         kept = {key: value for key, value in self.relations.items() if key not in names}
-        return Catalog(MappingProxyType(kept), MappingProxyType({name.lower(): name for name in kept}))
+        return Catalog(Growing(kept), Growing({name.lower(): name for name in kept}))
 
     @cached_property
     def tables(self) -> tuple[Table, ...]:

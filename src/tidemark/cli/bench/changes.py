@@ -68,7 +68,7 @@ class Changes:
         fresh = self._copied(self._lines, inserted)
         fresh = _replaced(fresh, "l_linenumber", [next(self._next_line) for _ in range(inserted)])
         gone = self._taken(self._lines, deleted)
-        return TableChange(pa.concat_tables([before, gone]), pa.concat_tables([_a_cent_dearer(before), fresh]))
+        return TableChange(pa.concat_tables([before, gone]), pa.concat_tables([a_cent_dearer(before), fresh]))
 
     def _split(self, size: int) -> tuple[int, int, int]:
         """Updates, deletes and inserts."""
@@ -95,7 +95,7 @@ def enough(lines: int, size: int, repeats: int) -> bool:
     return size * repeats * 4 <= lines
 
 
-def _a_cent_dearer(lines: pa.Table) -> pa.Table:
+def a_cent_dearer(lines: pa.Table) -> pa.Table:
     return _changed(lines, "l_extendedprice", lambda column: pc.add(column, pa.scalar(Decimal("0.01"), column.type)))
 
 

@@ -32,13 +32,13 @@ def table(report: Report) -> pa.Table:
     again = report.recomputation("v1") + report.recomputation("v2")
     columns = {
         "rows changed": pa.array([m.rows for m in found], pa.int64()),
-        "Tidemark": _tenths([m.milliseconds for m in found]),
-        "of it V1": _tenths([m.median("v1_milliseconds") for m in found]),
-        "of it V2": _tenths([m.median("v2_milliseconds") for m in found]),
-        "by hand": _tenths([m.milliseconds_by_hand for m in found]),
-        "recompute V1": _tenths([report.recomputation("v1")] * len(found)),
-        "recompute V2": _tenths([report.recomputation("v2")] * len(found)),
-        "times faster": _tenths([again / m.milliseconds for m in found]),
+        "Tidemark": tenths([m.milliseconds for m in found]),
+        "of it V1": tenths([m.median("v1_milliseconds") for m in found]),
+        "of it V2": tenths([m.median("v2_milliseconds") for m in found]),
+        "by hand": tenths([m.milliseconds_by_hand for m in found]),
+        "recompute V1": tenths([report.recomputation("v1")] * len(found)),
+        "recompute V2": tenths([report.recomputation("v2")] * len(found)),
+        "times faster": tenths([again / m.milliseconds for m in found]),
         "rows read": _whole([m.median("rows_read") for m in found]),
         "rows written": _whole([m.median("rows_written") for m in found]),
         "Spark statements": _whole([m.median("statements") for m in found]),
@@ -52,10 +52,10 @@ def parts(report: Report) -> pa.Table:
     found = [measurement.parts() for measurement in report.measurements]
     names = dict.fromkeys(name for one in found for name in one)
     columns = {"rows changed": pa.array([m.rows for m in report.measurements], pa.int64())}
-    return pa.table(columns | {name: _tenths([one.get(name) for one in found]) for name in names})
+    return pa.table(columns | {name: tenths([one.get(name) for one in found]) for name in names})
 
 
-def _tenths(values: Sequence[float | None]) -> pa.Array:
+def tenths(values: Sequence[float | None]) -> pa.Array:
     exact = [None if value is None else Decimal(f"{value:.1f}") for value in values]
     return pa.array(exact, pa.decimal128(15, 1))
 

@@ -137,7 +137,7 @@ class DuckDBEngine:
         return DuckDBDialect(lambda relation: self._relations[relation].table, names)
 
     def commit(self, commit: Commit) -> None:
-        kept_relations, kept_rows = dict(self._relations), dict(self._rows)
+        kept = self._kept(commit)
         if commit.created or commit.dropped or commit.altered:
             self._statements.clear()
         self._connection.execute("BEGIN")
@@ -146,13 +146,22 @@ class DuckDBEngine:
             self._connection.execute("COMMIT")
             self._given.release()
         except BaseException as error:
-            self._relations, self._rows = kept_relations, kept_rows
+            self._relations, self._rows = kept()
             self._rollback()
             if isinstance(error, duckdb.Error):
                 raise translated(error) from error
             raise
         finally:
             self._lookups.forget((*commit.deltas, *commit.dropped, *(change.relation for change in commit.altered)))
+
+    def _kept(self, commit: Commit) -> Callable[[], tuple[dict[str, StoredRelation], dict[str, int]]]:
+        """What is known of the relations now. There may be many: unless definitions change, none is copied."""
+        relations, rows = self._relations, self._rows
+        if commit.created or commit.dropped or commit.altered:
+            copies = dict(relations), dict(rows)
+            return lambda: copies
+        before = {name: rows[name] for name in commit.deltas}
+        return lambda: (relations, {**rows, **before})
 
     def _apply(self, commit: Commit) -> None:
         for name in commit.dropped:
