@@ -12,13 +12,12 @@ import pyarrow as pa
 
 from tidemark.algebra.clock import CLOCK
 from tidemark.algebra.plans import Aggregate
-from tidemark.analysis.facts import Facts
 from tidemark.calculus.as_of import Block
 from tidemark.database import clock, records
 from tidemark.database.altering import as_altered
 from tidemark.database.analysed import analysed
 from tidemark.database.constraints import check_alterations, check_constraints
-from tidemark.database.pairing import relation_keys, shortest
+from tidemark.database.known import known_between, known_of, known_of_nothing, view_keys
 from tidemark.database.progress import Progress, ToldRefreshes
 from tidemark.database.transition import Transition, network_of
 from tidemark.engines.base import Engine
@@ -57,12 +56,11 @@ class Store:
         self.version = loaded.version
         self.catalog, self.created = records.restore(loaded.catalog)
         self.network = network_of(self.catalog)
-        known = self._known_of(self.catalog)
-        self._view_keys = _view_keys(self.catalog, known)
+        known = known_of(self.catalog)
+        self._view_keys = view_keys(self.catalog, known)
         self._transition = Transition(self.catalog, self.network, self.catalog)
         self.progress = Progress()
         self.refreshes = ToldRefreshes(self.progress, known)
-        self._unchecked: ToldRefreshes | None = None
         self.is_closed = False
         self._check_nodes()
 
@@ -94,27 +92,34 @@ class Store:
         """The engine, for reading relations as the transaction has altered them."""
         return as_altered(self.engine, self.transition(catalog).altered)
 
-    def propagate_unchecked(self, catalog: Catalog, pending: Mapping[str, pa.Table]) -> Wave:
-        """The same inside an open transaction, whose rows may violate constraints: nothing is concluded from those."""
-        transition = self.transition(catalog)
-        if catalog is self.catalog and self._unchecked is not None:
-            return propagate(self.network, pending, self.engine, self._unchecked)
-        facts = {name: known.unchecked() for name, known in self._known_of(catalog).facts.items()}
-        unstored = frozenset(table.name for table in transition.new_tables)
-        refreshes = ToldRefreshes(self.progress, Known(facts), unstored)
-        if catalog is self.catalog:
-            self._unchecked = refreshes
-        return propagate(transition.passing, pending, self.reading(catalog), refreshes)
+    def derive(self, catalog: Catalog, pending: Mapping[str, pa.Table]) -> Wave:
+        """Propagate in the middle of a transaction, where constraints may be violated: then nothing is known of the
+        rows, and no step may be taken that rests on it."""
+        try:
+            self._check(catalog, pending)
+        except TidemarkError:
+            return self._propagate(catalog, pending, known=known_of_nothing(catalog))
+        return self._propagate(catalog, pending)
 
-    def propagate(self, catalog: Catalog, pending: Mapping[str, pa.Table], change: Change | None = None) -> Wave:
+    def _propagate(
+        self,
+        catalog: Catalog,
+        pending: Mapping[str, pa.Table],
+        change: Change | None = None,
+        known: Known | None = None,
+    ) -> Wave:
         """Derive what pending changes and other definitions do to the stored nodes that the catalog still needs."""
-        if catalog is self.catalog:
+        if catalog is self.catalog and known is None:
             statement, is_whole = (None, False) if change is None else analysed(change)
             return propagate(self.network, pending, self.engine, self.refreshes, statement if is_whole else None)
         transition = self.transition(catalog)
+        if not pending and not transition.replaced:
+            return Wave({})
         unstored = frozenset(table.name for table in transition.new_tables)
-        refreshes = ToldRefreshes(self.progress, self._known_of(catalog), unstored)
-        refreshes.take_over(self.refreshes, self.network, transition.passing)
+        between = known or known_between(self.catalog, self.refreshes.known, catalog, transition.going_on)
+        refreshes = ToldRefreshes(self.progress, between, unstored)
+        if known is None:
+            refreshes.take_over(self.refreshes, self.network, transition.passing)
         return propagate(transition.passing, pending, self.reading(catalog), refreshes)
 
     def commit(self, work: Work) -> None:
@@ -125,8 +130,8 @@ class Store:
                 return
             work = self._in_time(work)
             transition = self.transition(work.catalog)
-            self._check(work, transition)
-            wave = self.propagate(work.catalog, work.pending, work.change)
+            self._check(work.catalog, work.pending)
+            wave = self._propagate(work.catalog, work.pending, work.change)
             version = self.version + 1
             commit = self._commit_of(work, wave, transition, version)
             self.progress.tell(_step_of(commit))
@@ -147,13 +152,13 @@ class Store:
         """The time as a TIMESTAMP."""
         return clock.naive(self._clock())
 
-    def _check(self, work: Work, transition: Transition) -> None:
+    def _check(self, catalog: Catalog, pending: Mapping[str, pa.Table]) -> None:
         self.progress.tell("checking constraints")
         before = {table.name: table for table in self.catalog.tables}
-        after = before if work.catalog is self.catalog else {table.name: table for table in work.catalog.tables}
-        engine = self.reading(work.catalog)
-        check_constraints(after, work.pending, transition.going_on, engine)
-        check_alterations(transition.altered.values(), before, after, work.pending, engine)
+        after = before if catalog is self.catalog else {table.name: table for table in catalog.tables}
+        engine, transition = self.reading(catalog), self.transition(catalog)
+        check_constraints(after, pending, transition.going_on, engine)
+        check_alterations(transition.altered.values(), before, after, pending, engine)
 
     def _commit_of(self, work: Work, wave: Wave, transition: Transition, version: int) -> Commit:
         created, given = self._creations(wave, transition)
@@ -192,22 +197,13 @@ class Store:
             self.created = {
                 name: self.created[name] if name in transition.going_on else version for name in catalog.relations
             }
-            known = self._known_of(catalog)
+            known = known_of(catalog, self.catalog, self.refreshes.known)
             refreshes = ToldRefreshes(self.progress, known)
             refreshes.take_over(self.refreshes, self.network, transition.network)
-            self._view_keys = _view_keys(catalog, known)
+            self._view_keys = view_keys(catalog, known)
             self.catalog, self.network, self.refreshes = catalog, transition.network, refreshes
-            self._unchecked = None
         self.version = version
         self.committed.notify_all()
-
-    def _known_of(self, catalog: Catalog) -> Known:
-        """What is known of tables (NOT NULL, CHECK) and the keys of all relations."""
-        checks = {table.name: tuple(check.condition for check in table.checks) for table in catalog.tables}
-        facts = {table.name: Facts.of(table.schema, checks[table.name]) for table in catalog.tables}
-        if catalog is self.catalog:
-            return Known(facts, relation_keys(catalog))
-        return Known(facts, relation_keys(catalog, self.catalog, self.refreshes.known.keys))
 
     def must_be_open(self) -> None:
         if self.is_closed:
@@ -220,12 +216,6 @@ class Store:
             self.is_closed = True
             self.committed.notify_all()
             self.engine.close()
-
-
-def _view_keys(catalog: Catalog, known: Known) -> Mapping[str, tuple[int, ...]]:
-    """A key of each materialized view that has one."""
-    views = catalog.materialized_views
-    return {view.name: shortest(known.keys[view.name]) for view in views if known.keys[view.name]}
 
 
 def _filled(commit: Commit) -> list[str]:

@@ -329,7 +329,7 @@ class Transaction:
         if not self.pending and self.catalog is self._store.catalog:
             return {}
         if self._wave is None:
-            self._wave = self._store.propagate_unchecked(self.catalog, self.pending)
+            self._wave = self._store.derive(self.catalog, self.pending)
         return self._wave.deltas
 
     def _guarded(self, action: Callable[[], T]) -> T:

@@ -84,7 +84,7 @@ def near(plan: Plan, given: Mapping[str, pa.Table], lookup: Lookup) -> tuple[Pla
         return plan, rows
     asked = {name: given.get(whole_name(name)) for name in rows}
     wholes = {name: Rows(rows[name].schema, table=whole) for name, whole in asked.items() if whole is not None}
-    search = _Search(surroundings, {**rows, **wholes}, lookup)
+    search = _Search(surroundings, {**rows, **wholes}, frozenset(wholes), lookup)
     search.run()
     rows.update((_near_name(leaf), found) for leaf, found in search.found.items())
     return surroundings.rebuilt(frozenset(search.found), frozenset(search.settled)), rows
@@ -93,10 +93,13 @@ def near(plan: Plan, given: Mapping[str, pa.Table], lookup: Lookup) -> tuple[Pla
 class _Search:
     """Follows the links of a plan from its deltas, and collects what it finds."""
 
-    def __init__(self, surroundings: _Surroundings, given: Mapping[str, Rows], lookup: Lookup) -> None:
+    def __init__(
+        self, surroundings: _Surroundings, given: Mapping[str, Rows], wholes: frozenset[str], lookup: Lookup
+    ) -> None:
         self._surroundings, self._lookup = surroundings, lookup
-        leaves = enumerate(surroundings.leaves)
-        self._near = {number: given[leaf.name] for number, leaf in leaves if isinstance(leaf, Given)}
+        deltas = {number: leaf.name for number, leaf in enumerate(surroundings.leaves) if isinstance(leaf, Given)}
+        self._near = {number: given[name] for number, name in deltas.items()}
+        self._wholes = {number for number, name in deltas.items() if name in wholes}
         self._waiting = list(surroundings.links)
         self.found: dict[int, Rows] = {}
         self.settled: set[int] = set()
@@ -110,8 +113,14 @@ class _Search:
                 continue
             for link in links:
                 self._near[link.far] = self.found[link.far] = answer
-            if len(links) == 1 and links[0].is_all and question.columns == links[0].columns:
+            if len(links) == 1 and self._says_all(links[0], question):
                 self.settled.add(links[0].far)
+
+    def _says_all(self, link: Link, question: Question) -> bool:
+        """Whether what was asked is all that the restriction asks. Where the question was asked for all of a delta, the
+        restriction to the part that is read remains."""
+        is_part = any(number in self._wholes for number, _ in link.near)
+        return link.is_all and question.columns == link.columns and not is_part
 
     def _next(self) -> list[Link]:
         """The links to follow now: those that can be, and ask the same of the same relation.
