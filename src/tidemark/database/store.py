@@ -53,7 +53,7 @@ class Store:
         self.version = loaded.version
         self.catalog, self.created = records.restore(loaded.catalog)
         self.network = network_of(self.catalog)
-        known = self._known_of(self.catalog)
+        known = known_of(self.catalog)
         self._view_keys = _view_keys(self.catalog, known)
         self._transition = Transition(self.catalog, self.network, self.catalog)
         self.progress = Progress()
@@ -95,7 +95,7 @@ class Store:
             return propagate(self.network, pending, self.engine, self.refreshes)
         transition = self.transition(catalog)
         unstored = frozenset(table.name for table in transition.new_tables)
-        refreshes = ToldRefreshes(self.progress, self._known_of(catalog), unstored)
+        refreshes = ToldRefreshes(self.progress, known_of(catalog, self.catalog, self.refreshes.known), unstored)
         refreshes.take_over(self.refreshes, self.network, transition.passing)
         return propagate(transition.passing, pending, self.reading(catalog), refreshes)
 
@@ -174,21 +174,13 @@ class Store:
             self.created = {
                 name: self.created[name] if name in transition.going_on else version for name in catalog.relations
             }
-            known = self._known_of(catalog)
+            known = known_of(catalog, self.catalog, self.refreshes.known)
             refreshes = ToldRefreshes(self.progress, known)
             refreshes.take_over(self.refreshes, self.network, transition.network)
             self._view_keys = _view_keys(catalog, known)
             self.catalog, self.network, self.refreshes = catalog, transition.network, refreshes
         self.version = version
         self.committed.notify_all()
-
-    def _known_of(self, catalog: Catalog) -> Known:
-        """What is known of tables (NOT NULL, CHECK) and the keys of all relations."""
-        checks = {table.name: tuple(check.condition for check in table.checks) for table in catalog.tables}
-        facts = {table.name: Facts.of(table.schema, checks[table.name]) for table in catalog.tables}
-        if catalog is self.catalog:
-            return Known(facts, relation_keys(catalog))
-        return Known(facts, relation_keys(catalog, self.catalog, self.refreshes.known.keys))
 
     def must_be_open(self) -> None:
         if self.is_closed:
@@ -201,6 +193,13 @@ class Store:
             self.is_closed = True
             self.committed.notify_all()
             self.engine.close()
+
+
+def known_of(catalog: Catalog, before: Catalog | None = None, known: Known | None = None) -> Known:
+    """What is known of tables (NOT NULL, CHECK) and the keys of all relations; those of ``before`` are known."""
+    checks = {table.name: tuple(check.condition for check in table.checks) for table in catalog.tables}
+    facts = {table.name: Facts.of(table.schema, checks[table.name]) for table in catalog.tables}
+    return Known(facts, relation_keys(catalog, before, known.keys if known is not None else {}))
 
 
 def _view_keys(catalog: Catalog, known: Known) -> Mapping[str, tuple[int, ...]]:

@@ -122,8 +122,8 @@ def _must_be(rung: str, sample: Sample) -> None:
     if sample.strategy != rung or sample.rows_read:
         raise TidemarkError(
             "internal",
-            f"the step of {VIEW} was {sample.strategy} and read {sample.rows_read} base rows; it should have been {rung} "
-            "and have read none",
+            f"the step of {VIEW} was {sample.strategy} and read {sample.rows_read} base rows; it should have been "
+            f"{rung}, and have read none",
         )
 
 
