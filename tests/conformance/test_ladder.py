@@ -15,7 +15,7 @@ from tests.support import changes_at, rows
 
 def step(db: tm.Database, node: str, version: int | None = None) -> dict[str, Any]:
     """The line of the trace about one node; a node that keeps something for a view is named up to its digest."""
-    lines = db.trace(db.version if version is None else version).to_pylist()
+    lines: list[dict[str, Any]] = db.trace(db.version if version is None else version).to_pylist()
     [found] = [line for line in lines if line["node"].partition("-")[0] == node]
     return found
 

@@ -7,7 +7,6 @@ keeps a copy by key: what was inserted, deleted, or updated, and from what to wh
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,7 +41,7 @@ def shortest(keys: frozenset[Key]) -> Key:
 
 
 def relation_keys(
-    catalog: Catalog, before: Catalog | None = None, keys_before: RelationKeys = MappingProxyType({})
+    catalog: Catalog, before: Catalog | None = None, known_before: RelationKeys | None = None
 ) -> RelationKeys:
     """The keys of all relations, each from those before it.
 
@@ -50,6 +49,7 @@ def relation_keys(
     """
     known: dict[str, frozenset[Key]] = {}
     others: set[str] = set()
+    keys_before = known_before or {}
     for name, relation in catalog.relations.items():
         is_known = before is not None and before.get(name) is relation
         if isinstance(relation, Table):

@@ -1,8 +1,8 @@
 """Joins of what is given, done by Arrow.
 
 What is near a delta is some thousands of rows at most. Arrow joins those in less time than a database takes to plan the
-statement. Only what means the same everywhere is done here: choosing columns and rows, joins on equal columns, signs,
-unions. A comparison is one between a column and a literal of its own type; floating point, with its NaN, is left out,
+statement. Only what means the same everywhere is done here: choosing columns and rows, joins on equal columns,
+restrictions to touched keys, signs, unions, and each row once. A comparison is one between a column and a literal of its own type; floating point, with its NaN, is left out,
 and so are arrays.
 """
 
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from tidemark.algebra.derived import PerPlan
 from tidemark.algebra.expressions import Call, Column, Expression, Literal, columns_of, conjuncts
-from tidemark.algebra.plans import Filter, Given, Join, Negate, Plan, Project, Union, walk
+from tidemark.algebra.plans import Distinct, Filter, Given, Join, Negate, Plan, Project, Touched, Union, walk
 from tidemark.algebra.types import WEIGHT, Kind
 from tidemark.log import deltas as delta_tables
 
@@ -66,6 +66,12 @@ def _rows(plan: Plan, given: Mapping[str, pa.Table], wanted: frozenset[int]) -> 
             return pa.concat_tables([part.select(found[0].column_names) for part in found])
         case Join():
             return _join(plan, given, wanted)
+        case Touched():
+            return _touched(plan, given, wanted)
+        case Distinct(input=source):
+            rows = delta_tables.net(_rows(source, given, frozenset(range(len(source.schema)))))
+            there = rows.filter(pc.greater(rows.column(WEIGHT), 0)).select([*map(str, sorted(wanted))])
+            return there.append_column(WEIGHT, pa.repeat(pa.scalar(1, pa.int64()), there.num_rows))
     raise TypeError(f"Arrow does not evaluate {type(plan).__name__} here")
 
 
@@ -88,6 +94,19 @@ def _join(plan: Join, given: Mapping[str, pa.Table], wanted: frozenset[int]) -> 
     return found.select(list(map(str, sorted(wanted)))).append_column(WEIGHT, weight)
 
 
+def _touched(plan: Touched, given: Mapping[str, pa.Table], wanted: frozenset[int]) -> pa.Table:
+    rows = _rows(plan.input, given, wanted | frozenset(plan.keys))
+    touched = _rows(plan.touched, given, frozenset(range(len(plan.keys))))
+    found = rows.join(
+        touched,
+        keys=[str(key) for key in plan.keys],
+        right_keys=[str(position) for position in range(len(plan.keys))],
+        join_type="left semi",
+        use_threads=False,
+    )
+    return found.select([*map(str, sorted(wanted)), WEIGHT])
+
+
 def _holds(condition: Expression, rows: pa.Table) -> pa.ChunkedArray:
     assert isinstance(condition, Call)
     left, right = (
@@ -98,7 +117,7 @@ def _holds(condition: Expression, rows: pa.Table) -> pa.ChunkedArray:
 
 
 def _is_plain_plan(plan: Plan) -> bool:
-    return any(isinstance(part, Join) for part in walk(plan)) and all(map(_is_plain_part, walk(plan)))
+    return any(isinstance(part, Join | Touched) for part in walk(plan)) and all(map(_is_plain_part, walk(plan)))
 
 
 _is_plain = PerPlan(_is_plain_plan)
@@ -110,6 +129,12 @@ def _is_plain_part(plan: Plan) -> bool:
             return not any(type_.is_nested for type_ in schema.types)  # Arrow does not join lists
         case Negate() | Union():
             return True
+        case Distinct(schema=schema):
+            return bool(schema.types) and not any(type_.kind is Kind.DOUBLE for type_ in schema.types)
+        case Touched(input=source, touched=touched, keys=keys):
+            # Arrow joins no NULL, which here matches NULL.
+            cells = (*(source.schema[key] for key in keys), *touched.schema.fields[: len(keys)])
+            return bool(keys) and not any(cell.nullable or cell.type.kind is Kind.DOUBLE for cell in cells)
         case Filter(predicate=predicate):
             return all(map(_is_comparison, conjuncts(predicate)))
         case Project(expressions=expressions):

@@ -18,8 +18,9 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemark.algebra.plans import Plan
+from tidemark.algebra.plans import Filter
 from tidemark.algebra.reading import Columns
+from tidemark.engines import arrow_filters
 from tidemark.engines.base import Engine
 from tidemark.log.codes import with_codes
 
@@ -60,9 +61,12 @@ def relevant(delta: pa.Table, columns: Columns) -> pa.Table:
     return delta.take(places.take(pc.sort_indices(places)))
 
 
-def passing(delta: pa.Table, filter: Plan, engine: Engine) -> pa.Table:
+def passing(delta: pa.Table, filter: Filter, engine: Engine) -> pa.Table:
     """The entries that a filter (over the given ``ROWS``) lets pass; the same table if it does all."""
     if not delta.num_rows:
         return delta
-    passed = engine.evaluate(filter, {ROWS: delta})
+    # What is chosen of net entries is net, so plain conditions, which most are, need no engine.
+    passed = arrow_filters.passing(delta, filter.predicate)
+    if passed is None:
+        passed = engine.evaluate(filter, {ROWS: delta})
     return delta if passed.num_rows == delta.num_rows else passed

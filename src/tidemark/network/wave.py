@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from tidemark.algebra.clock import CLOCK, STEP, STEP_SCHEMA
-from tidemark.algebra.plans import Plan, State
+from tidemark.algebra.plans import Filter, State
 from tidemark.algebra.reading import Columns
 from tidemark.analysis.autonomy_updates import Statement
 from tidemark.calculus.as_of import delta_name
@@ -43,7 +43,7 @@ class Interest:
     one."""
 
     columns: Columns
-    filter: Plan | None = None
+    filter: Filter | None = None
 
 
 @dataclass(frozen=True)

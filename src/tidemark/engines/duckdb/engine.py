@@ -89,7 +89,7 @@ class DuckDBEngine:
         if few is not None:
             return few
         tables = {name: part.table for name, part in rows.items()}
-        by_arrow = joined(reached, tables) if reached is not plan else None
+        by_arrow = joined(reached, tables)
         return self._weighted(reached, tables) if by_arrow is None else by_arrow
 
     def _weighted(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
