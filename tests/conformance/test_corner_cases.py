@@ -199,4 +199,4 @@ def test_a_view_that_is_evaluated_completely_gives_the_same_changes(db: tm.Datab
     db.execute("DELETE FROM t WHERE v = 2")
     assert changes_at(db, "a") == changes_at(db, "b") == {(1, 3): -1, (1, 1): 1}
     used = {row["node"]: row["strategy"] for row in db.trace(db.version).to_pylist()}
-    assert used["b"] == "complete" and used["a"] == "differential"
+    assert used["b"] == "complete" and used["a"] == "autonomous"
