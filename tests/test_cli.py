@@ -87,7 +87,7 @@ v6  Only what is large  T
   v  −1  complete, T
        a
     −  1
-  w  −1  differential, T
+  w  −1  autonomous, T
        a  n
     −  1  1
   1 inner node, T
@@ -236,12 +236,12 @@ class TestRun:
 
     def test_equal_rows_are_shown_once_with_their_number(self) -> None:
         output = shown(run_script(self.TABLE + "INSERT INTO t VALUES (1, NULL), (1, NULL), (1, NULL);"))
-        assert "  v  +3  differential, T\n        a  b\n    +3  1  NULL\n" in output
+        assert "  v  +3  autonomous, T\n        a  b\n    +3  1  NULL\n" in output
 
     def test_arrays_are_shown_between_brackets(self) -> None:
         script = "CREATE TABLE t (a VARCHAR[]); CREATE MATERIALIZED VIEW v AS SELECT a FROM t;"
         output = shown(run_script(script + "INSERT INTO t VALUES (ARRAY['x', NULL]), (ARRAY[]::VARCHAR[]), (NULL);"))
-        assert "  v  +3  differential, T\n       a\n    +  [x, NULL]\n    +  []\n    +  NULL\n" in output
+        assert "  v  +3  autonomous, T\n       a\n    +  [x, NULL]\n    +  []\n    +  NULL\n" in output
 
     def test_long_results_are_cut(self) -> None:
         rows = ", ".join(f"({number}, 'x')" for number in range(30))

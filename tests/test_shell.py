@@ -73,7 +73,7 @@ class TestFromAPipe:
             "v2  CREATE MATERIALIZED VIEW v  0 rows, T\n"
             "\n"
             "v3  INSERT INTO t VALUES (1, 'x')  T\n"
-            "  v  +1  differential, T\n"
+            "  v  +1  autonomous, T\n"
             "       a  b\n"
             "    +  1  x\n"
             "\n"
@@ -168,7 +168,7 @@ class TestCommands:
         assert self.answer("\\changes v 4") == "  no changes\n"
 
     def test_trace_shows_the_steps_of_a_version(self) -> None:
-        assert self.answer("\\trace").startswith("version 4\n  node  strategy      reason")
+        assert self.answer("\\trace").startswith("version 4\n  node  strategy    reason")
         assert self.answer("\\trace 1") == "version 1 changed nothing that a view reads\n"
 
     def test_timing_and_x_are_switched(self) -> None:
@@ -474,7 +474,7 @@ class TestAtATerminal:
         terminal.enter("CREATE TABLE t (a INT);", "tidemark 1> ")
         terminal.enter("CREATE MATERIALIZED VIEW v AS", "->")
         terminal.enter("SELECT a FROM t;", "tidemark 2> ")
-        assert "  v  +2  differential" in terminal.enter("INSERT INTO t VALUES (7), (7);", "tidemark 3> ")
+        assert "  v  +2  autonomous" in terminal.enter("INSERT INTO t VALUES (7), (7);", "tidemark 3> ")
         assert "  a\r\n  7\r\n  7\r\n" in terminal.enter("SELECT a FROM v;", "\r\ntidemark 3> ")
         terminal.enter("BEGIN;", "tidemark 3*> ")
         failure = terminal.enter("SELEC;", "tidemark 3!> ")

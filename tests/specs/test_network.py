@@ -194,7 +194,7 @@ def test_what_stands_on_a_replaced_view_follows_from_its_change(db: tm.Database,
     assert changes_at(db, "a") == {(2, 2): -1} and changes_at(db, "b") == {(2,): -1}
     trace = {step["node"]: (step["strategy"], step["reason"]) for step in db.trace(db.version).to_pylist()}
     assert trace["a"] == ("complete", "its definition was replaced")
-    assert trace["b"][0] == "differential"
+    assert trace["b"][0] == "autonomous"
     assert not engine.commits[-1].created and not engine.commits[-1].dropped
 
 
@@ -238,14 +238,14 @@ def test_a_view_that_is_declared_incremental_is_refused_where_a_node_would_read_
 def test_what_follows_from_kept_rows_may_be_declared_incremental(db: tm.Database, query: str) -> None:
     db.execute(f"CREATE MATERIALIZED VIEW v WITH (strategy = 'incremental') AS {query}")
     db.execute("INSERT INTO q VALUES (1, 1), (2, 2), (1, 3)")
-    assert {step["strategy"] for step in db.trace(db.version).to_pylist()} == {"differential"}
+    assert {step["strategy"] for step in db.trace(db.version).to_pylist()} <= {"differential", "autonomous"}
 
 
 def test_a_limit_reads_its_input_again_only_if_one_of_its_rows_goes(db: tm.Database) -> None:
     db.execute("CREATE MATERIALIZED VIEW v AS SELECT x, y FROM q ORDER BY y LIMIT 2")
     db.execute("INSERT INTO q VALUES (1, 1), (2, 2), (3, 3), (4, 4)")
     db.execute("DELETE FROM q WHERE y = 4; INSERT INTO q VALUES (0, 0)")
-    assert next(step["rows_read"] for step in db.trace(db.version).to_pylist()) == 2
+    assert next(step["rows_read"] for step in db.trace(db.version).to_pylist()) == 0
     db.execute("DELETE FROM q WHERE y = 0")
     assert next(step["rows_read"] for step in db.trace(db.version).to_pylist()) > 2
     assert changes_at(db, "v") == {(0, 0): -1, (2, 2): 1}
@@ -255,7 +255,7 @@ def test_an_extremum_is_looked_for_again_only_if_it_goes(db: tm.Database) -> Non
     db.execute("CREATE MATERIALIZED VIEW v AS SELECT MAX(y) AS high FROM q")
     db.execute("INSERT INTO q VALUES (1, 1), (2, 2), (3, 3), (4, 4)")
     db.execute("DELETE FROM q WHERE y = 2")
-    assert next(step["rows_read"] for step in db.trace(db.version).to_pylist()) == 1
+    assert next(step["rows_read"] for step in db.trace(db.version).to_pylist()) == 0
     db.execute("DELETE FROM q WHERE y = 4")
     assert next(step["rows_read"] for step in db.trace(db.version).to_pylist()) > 1
     assert changes_at(db, "v") == {(4,): -1, (3,): 1}
