@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 import pyarrow as pa
@@ -122,8 +122,8 @@ class Database:
                 else:
                     self._session.rollback()
                 return None
-            case st.ExplainEffect(dml=dml, view=view):
-                effect = self.classify(view, dml)
+            case st.ExplainEffect(change=change, view=view):
+                effect = self._classified(view, [(change, source)])
                 return pa.table({"kind": [effect.kind], "reason": [effect.reason]})
             case st.Explain(name=name):
                 return pa.table({"explain": self.explain(name).splitlines()})
@@ -270,12 +270,16 @@ class Database:
         The kind is untouched, irrelevant, autonomous, conditional or differential: the strongest that is true.
         Nothing is run.
         """
+        if not isinstance(dml, str):
+            raise TidemarkError("type", f"SQL is text, not {type(dml).__name__}")
+        return self._classified(view, st.parse_script(Source(dml, self._dialect, self._store.now())))
+
+    def _classified(self, view: str, script: Sequence[tuple[st.Statement, Source]]) -> Classification:
         with self._store.lock:
             self._store.must_be_open()
             relation = self._relation(view)
             if not isinstance(relation, View):
                 raise TidemarkError("not_a_view", f"{relation.name!r} is a table: a statement changes it or does not")
-            script = st.parse_script(Source(dml, self._dialect, self._store.now()))
             changes = [bind_change(statement, self._store.catalog, source) for statement, source in script]
             return classify(relation, changes, self._store.catalog, self._store.refreshes.known)
 
