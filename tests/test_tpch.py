@@ -116,7 +116,11 @@ def test_the_22_queries_stay_exact(engine: str, data: Path, tmp_path: Path, requ
         for number in range(TRANSACTIONS):
             with db.transaction() as tx:
                 change(tx, choice, number)
-            assert {step["strategy"] for step in db.trace(db.version).to_pylist()} <= {"differential", "autonomous", "irrelevant"}
+            assert {step["strategy"] for step in db.trace(db.version).to_pylist()} <= {
+                "differential",
+                "autonomous",
+                "irrelevant",
+            }
             changed |= {view for view in VIEWS if db.changes(view, since=db.version - 1).num_rows}
             if engine == "duckdb" or number % 5 == 4:
                 check_against_oracle(db, VIEWS)

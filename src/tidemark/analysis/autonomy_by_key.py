@@ -54,7 +54,7 @@ def by_key(seen: Seen, keys: RelationKeys) -> Rule | Refusal:
     return Rule(
         _rewritten(seen, found),
         reason,
-        _without_partner(seen, columns),
+        without_partner(seen, columns),
         steady=frozenset(columns),
         local=seen.local,
     )
@@ -104,7 +104,7 @@ def same(left: Plan, right: Plan, pairs: Mapping[int, int]) -> Expression:
     return conjunction(tuple(parts))
 
 
-def _without_partner(seen: Seen, columns: tuple[int, ...]) -> Plan:
+def without_partner(seen: Seen, columns: tuple[int, ...]) -> Plan:
     """The entries of rows that come where none goes that agrees in the given columns.
 
     A row that goes and one that comes cancel in these columns; what has a positive weight then came alone.

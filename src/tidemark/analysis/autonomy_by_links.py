@@ -30,7 +30,7 @@ from tidemark.algebra.expressions import Expression, substitute
 from tidemark.algebra.keys import RelationKeys, keys_of
 from tidemark.algebra.plans import Difference, Distinct, Join, Negate, Plan, Project, Touched, union
 from tidemark.analysis.autonomy_by_change import lost_extrema
-from tidemark.analysis.autonomy_by_key import same
+from tidemark.analysis.autonomy_by_key import same, without_partner
 from tidemark.analysis.autonomy_kept import Seen
 from tidemark.analysis.autonomy_rule import Refusal, Rule
 
@@ -98,6 +98,7 @@ class _Links:
             self.delta,
             reason,
             undecided,
+            alone=without_partner(seen, tuple(self.places)) if lost is None else None,
             of_input=seen.kept.is_grouped,
             splits=lost is None,
             deletions=lost is None,

@@ -18,7 +18,8 @@ class Rule:
 
     It is right if ``undecided``, the entries of the change whose effect depends on more than that, is empty; None says
     that it always is. If ``splits``, the rule is also right for the change without those entries, whose effect can be
-    derived apart: the effects of two parts of a change add up.
+    derived apart: the effects of two parts of a change add up. ``alone``, if it is there, has all of these entries and
+    perhaps more, and reads the change only: if it is empty, what is stored need not be looked at.
 
     ``reason`` says why the rule holds, in words.
 
@@ -30,6 +31,7 @@ class Rule:
     delta: Plan
     reason: str
     undecided: Plan | None = None
+    alone: Plan | None = None
     of_input: bool = False
     splits: bool = True
     deletions: bool = True

@@ -6,12 +6,14 @@ cannot change it, whatever the tables hold; *autonomous*, its new content follow
 Nothing is run and nothing that is stored is read.
 
 A transaction is as its weakest statement is (Definitions 7.1 and 7.2): statements of different classes are not mixed.
+What is run is its net change, so that nothing is autonomous if several relations of the view change in it. Between its
+statements constraints may be violated: of a table that several of them change only the types are known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tidemark.algebra.expressions import TRUE
@@ -19,6 +21,7 @@ from tidemark.algebra.plans import Aggregate, Plan, relations_of
 from tidemark.analysis.autonomy import Autonomy, autonomy
 from tidemark.analysis.autonomy_classes import Class, class_of, decides
 from tidemark.analysis.autonomy_kept import Kept
+from tidemark.analysis.facts import Facts
 from tidemark.analysis.relevance import influence
 from tidemark.analysis.rendering import FALSE
 from tidemark.analysis.statements import cells_of, condition_of, delete_verdict, insert_verdict, update_verdict
@@ -51,14 +54,31 @@ class Classification:
 
 def classify(view: View, changes: Iterable[Change], catalog: Catalog, known: Known) -> Classification:
     """The class of a transaction of these statements."""
-    found = [_classified(view, change, catalog, known) for change in changes]
+    asked = list(changes)
+    known = _between_statements([change.table.name for change in asked], known)
+    found = [_classified(view, change, catalog, known) for change in asked]
     if not found:
         return Classification("untouched", "no statement changes a table")
     weakest = max(found, key=lambda one: KINDS.index(one.kind))
     if len(found) == 1:
         return weakest
+    pairs = zip(asked, found, strict=True)
+    changed = sorted({change.table.name for change, one in pairs if one.kind not in ("untouched", "irrelevant")})
+    if weakest.kind != "differential" and len(changed) > 1:
+        return Classification("differential", f"it reads {' and '.join(changed)}, which change together")
     number = found.index(weakest) + 1
     return Classification(weakest.kind, f"statement {number} of {len(found)}: {weakest.reason}")
+
+
+def _between_statements(tables: Sequence[str], known: Known) -> Known:
+    """What is known of rows at each point of a transaction that changes these tables, one with each statement.
+
+    A table that is changed once is as it was before that, and as it will be committed after it. Keys are asked of net
+    changes only.
+    """
+    loose = {name: known.facts[name].columns for name in tables if tables.count(name) > 1}
+    facts = {name: Facts(tuple(replace(f, nullable=True) for f in columns)) for name, columns in loose.items()}
+    return replace(known, facts={**known.facts, **facts})
 
 
 def _classified(view: View, change: Change, catalog: Catalog, known: Known) -> Classification:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 import pyarrow as pa
@@ -124,8 +124,8 @@ class Database:
                 else:
                     self._session.rollback()
                 return None
-            case st.ExplainEffect(dml=dml, view=view):
-                return self._effect(view, dml)
+            case st.ExplainEffect(change=change, view=view):
+                return self._effect(view, change, source)
             case st.Explain(name=name):
                 return pa.table({"explain": self.explain(name).splitlines()})
             case st.Audit(name=name):
@@ -271,37 +271,46 @@ class Database:
         The kind is untouched, irrelevant, autonomous, conditional or differential: the strongest that is true.
         Nothing is run.
         """
+        if not isinstance(dml, str):
+            raise TidemarkError("type", f"SQL is text, not {type(dml).__name__}")
+        return self._classified(view, st.parse_script(Source(dml, self._dialect, self._store.now())))
+
+    def _classified(self, view: str, script: Sequence[tuple[st.Statement, Source]]) -> Classification:
         with self._store.lock:
             self._store.must_be_open()
-            relation = self._relation(view)
-            if not isinstance(relation, View):
-                raise TidemarkError("not_a_view", f"{relation.name!r} is a table: a statement changes it or does not")
-            script = st.parse_script(Source(dml, self._dialect, self._store.now()))
+            relation = self._view(view)
             changes = [bind_change(statement, self._store.catalog, source) for statement, source in script]
             return classify(relation, changes, self._store.catalog, self._store.refreshes.known)
 
     def advise(self, view: str, dml: str) -> Advice:
         """For which values of its parameters a statement is irrelevant or autonomous to a view, and which columns the
         view would have to show for more of it to be autonomous: ``DELETE FROM t WHERE a < :p``. Nothing is run."""
+        if not isinstance(dml, str):
+            raise TidemarkError("type", f"SQL is text, not {type(dml).__name__}")
+        script = st.parse_script(Source(dml, self._dialect, self._store.now()))
+        if len(script) != 1:
+            raise TidemarkError("syntax", "advise takes one statement")
+        return self._advised(view, *script[0])
+
+    def _advised(self, view: str, statement: st.Statement, source: Source) -> Advice:
         with self._store.lock:
             self._store.must_be_open()
-            relation = self._relation(view)
-            if not isinstance(relation, View):
-                raise TidemarkError("not_a_view", f"{relation.name!r} is a table: a statement changes it or does not")
-            script = st.parse_script(Source(dml, self._dialect, self._store.now()))
-            if len(script) != 1:
-                raise TidemarkError("syntax", "advise takes one statement")
-            template = bind_template(script[0][0], self._store.catalog, script[0][1])
-            return advise(relation, template, self._store.catalog, self._store.refreshes.known)
+            template = bind_template(statement, self._store.catalog, source)
+            return advise(self._view(view), template, self._store.catalog, self._store.refreshes.known)
 
-    def _effect(self, view: str, dml: str) -> pa.Table:
-        """EXPLAIN EFFECT: the class of the statements; of one with parameters, for which of them it is of which."""
-        script = st.parse_script(Source(dml, self._dialect, self._store.now()))
-        if not any(has_parameters(statement) for statement, _ in script):
-            effect = self.classify(view, dml)
+    def _effect(self, view: str, statement: st.Statement, source: Source) -> pa.Table:
+        """EXPLAIN EFFECT: the class of a statement; of one with parameters, for which of them it is of which."""
+        if not has_parameters(statement):
+            effect = self._classified(view, [(statement, source)])
             return pa.table({"kind": [effect.kind], "reason": [effect.reason]})
-        lines = [line.partition(": ") for line in str(self.advise(view, dml)).splitlines()]
+        lines = [line.partition(": ") for line in str(self._advised(view, statement, source)).splitlines()]
         return pa.table({"kind": [kind for kind, _, _ in lines], "reason": [reason for _, _, reason in lines]})
+
+    def _view(self, name: str) -> View:
+        relation = self._relation(name)
+        if not isinstance(relation, View):
+            raise TidemarkError("not_a_view", f"{relation.name!r} is a table: a statement changes it or does not")
+        return relation
 
     def trace(self, version: int) -> pa.Table:
         """What was done for each affected node in the transaction that made the version."""

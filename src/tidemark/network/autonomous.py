@@ -38,13 +38,15 @@ class Known:
 
 @dataclass
 class Attempt:
-    """An autonomous step; it is right if ``undecided`` has no rows, or is None.
+    """An autonomous step; it is right if ``undecided`` has no rows, or is None, or if ``alone``, which reads the change
+    only, has none.
 
     Finding out costs a look at what is stored. An attempt that failed is not made again for a while.
     """
 
     refresh: Refresh
     undecided: Plan | None
+    alone: Plan | None = None
     waiting: int = 0
 
     @property
@@ -92,10 +94,15 @@ def _has_rules(node: Node) -> bool:
 
 def _steps(node: Node, rules: tuple[Rule, ...], block: Block) -> Iterator[Attempt]:
     for rule in rules:
-        delta = distribute(resolve(optimize(rule.delta), block))
-        undecided = None if rule.undecided is None else distribute(resolve(optimize(rule.undecided), block))
+        delta = _resolved(rule.delta, block)
+        undecided = None if rule.undecided is None else _resolved(rule.undecided, block)
+        alone = None if rule.alone is None else _resolved(rule.alone, block)
         stages = merged_stages(node, delta, block) if rule.of_input else (Stage(delta),)
-        yield Attempt(Refresh(stages, AUTONOMOUS, rule.reason), undecided)
+        yield Attempt(Refresh(stages, AUTONOMOUS, rule.reason), undecided, alone)
+
+
+def _resolved(plan: Plan, block: Block) -> Plan:
+    return distribute(resolve(optimize(plan), block))
 
 
 def named(refresh: Refresh, node: Node) -> Refresh:

@@ -117,11 +117,15 @@ def _matter(
 
 def _autonomous(attempts: Iterable[Attempt], given: Mapping[str, pa.Table], engine: Engine) -> Refresh | None:
     """The first autonomous step that is right for this change."""
+
+    def is_empty(plan: Plan) -> bool:
+        return not engine.evaluate(*settle(plan, given, engine)).num_rows
+
     for attempt in attempts:
-        if attempt.undecided is None:
+        if attempt.undecided is None or (attempt.alone is not None and is_empty(attempt.alone)):
             return attempt.refresh
         if attempt.is_worth_trying:
-            if not engine.evaluate(*settle(attempt.undecided, given, engine)).num_rows:
+            if is_empty(attempt.undecided):
                 return attempt.refresh
             attempt.failed()
     return None

@@ -88,9 +88,9 @@ class Explain:
 
 @dataclass(frozen=True)
 class ExplainEffect:
-    """EXPLAIN EFFECT OF a statement ON a view; its text keeps the places that it has in the script."""
+    """EXPLAIN EFFECT OF a statement that changes a table ON a view."""
 
-    dml: str
+    change: Insert | Update | Delete
     view: str
 
 
@@ -339,21 +339,22 @@ def _question(cursor: _Cursor) -> Statement:
 
 def _effect(cursor: _Cursor) -> ExplainEffect:
     """What stands between OF and the last ON is the statement."""
-    tokens = cursor.rest()
-    last = max((i for i, token in enumerate(tokens) if token.text.upper() == "ON"), default=0)
+    tokens, source = cursor.rest(), cursor.source
+    last = max((i for i, token in enumerate(tokens) if token.token_type is TokenType.ON), default=0)
     if not last:
-        raise cursor.source.error(
+        raise source.error(
             "syntax",
             "EXPLAIN EFFECT OF needs a statement and ON a view",
             cursor.tokens[0],
             hint="EXPLAIN EFFECT OF DELETE FROM t WHERE a < 5 ON v",
         )
-    named = _Cursor(cursor.source, tokens[last + 1 :])
+    named = _Cursor(source, tokens[last + 1 :])
     view = named.name("the name of a view")
     named.end()
-    before, text = tokens[0].start, cursor.source.text
-    # Blanks in front keep the places of the whole text.
-    return ExplainEffect(" " * before + text[before : tokens[last].start], view)
+    change = _statement(source, tokens[:last])
+    if not isinstance(change, Insert | Update | Delete):
+        raise source.error("syntax", "INSERT, UPDATE or DELETE is expected here", tokens[0])
+    return ExplainEffect(change, view)
 
 
 def _retokenized(cursor: _Cursor) -> list[Token]:
