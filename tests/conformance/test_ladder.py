@@ -130,7 +130,8 @@ def shop(db: tm.Database) -> tm.Database:
         CREATE MATERIALIZED VIEW per_customer AS
           SELECT customer, COUNT(*) AS n, SUM(amount) AS t FROM sale GROUP BY customer;
         CREATE MATERIALIZED VIEW long_visits AS SELECT customer, minutes FROM visit WHERE minutes > 30;
-        INSERT INTO customer VALUES (1, 'Oslo', 'Ann', NULL), (2, 'Rome', 'Bob', DATE '2020-01-01'), (3, NULL, 'Cy', NULL);
+        INSERT INTO customer VALUES
+          (1, 'Oslo', 'Ann', NULL), (2, 'Rome', 'Bob', DATE '2020-01-01'), (3, NULL, 'Cy', NULL);
         INSERT INTO sale VALUES (10, 1, 150, 'a'), (11, 1, 20, NULL), (12, 2, 500, 'c'), (13, NULL, 900, 'd');
         INSERT INTO visit VALUES (1, 5), (1, 45), (1, 45), (NULL, 60);
         """
