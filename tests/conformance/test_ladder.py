@@ -130,8 +130,8 @@ def shop(db: tm.Database) -> tm.Database:
         CREATE MATERIALIZED VIEW per_customer AS
           SELECT customer, COUNT(*) AS n, SUM(amount) AS t FROM sale GROUP BY customer;
         CREATE MATERIALIZED VIEW long_visits AS SELECT customer, minutes FROM visit WHERE minutes > 30;
-        INSERT INTO customer VALUES
-          (1, 'Oslo', 'Ann', NULL), (2, 'Rome', 'Bob', DATE '2020-01-01'), (3, NULL, 'Cy', NULL);
+        INSERT INTO customer VALUES (1, 'Oslo', 'Ann', NULL), (2, 'Rome', 'Bob', DATE '2020-01-01'),
+          (3, NULL, 'Cy', NULL);
         INSERT INTO sale VALUES (10, 1, 150, 'a'), (11, 1, 20, NULL), (12, 2, 500, 'c'), (13, NULL, 900, 'd');
         INSERT INTO visit VALUES (1, 5), (1, 45), (1, 45), (NULL, 60);
         """
@@ -401,3 +401,171 @@ class TestAutonomous:
         db.execute("CREATE MATERIALIZED VIEW v WITH (strategy = 'complete') AS SELECT k FROM t WHERE a > 3")
         db.execute("INSERT INTO t VALUES (1, 1)")
         assert strategies(db) == {"v": "complete"}
+
+
+def effect(db: tm.Database, view: str, dml: str) -> tuple[str, str]:
+    found = db.classify(view, dml)
+    table = db.execute(f'EXPLAIN EFFECT OF {dml} ON "{view}"') if ";" not in dml else None
+    assert table is None or table.to_pylist() == [{"kind": found.kind, "reason": found.reason}]
+    return found.kind, found.reason
+
+
+class TestClassify:
+    """What a statement is to a view before it runs, with the reason in words; EXPLAIN EFFECT says the same."""
+
+    @pytest.mark.parametrize(
+        ("view", "dml", "kind", "reason"),
+        [
+            ("large", "DELETE FROM visit", "untouched", "large does not depend on visit"),
+            (
+                "large",
+                "DELETE FROM sale WHERE amount <= 100",
+                "irrelevant",
+                "the view needs customer = id and amount > 100 and town = 'Oslo', "
+                "the statement deletes only amount <= 100",
+            ),
+            (
+                "large",
+                "INSERT INTO sale VALUES (1, NULL, 500, ''), (2, 1, 100, '')",
+                "irrelevant",
+                "the view needs customer = id and amount > 100 and town = 'Oslo', no inserted row can meet that",
+            ),
+            (
+                "large",
+                "UPDATE sale SET amount = amount - 1 WHERE amount < 50",
+                "irrelevant",
+                "rows that the statement updates, amount < 50, meet that as before or not at all",
+            ),
+            ("large", "UPDATE sale SET note = 'x'", "irrelevant", "the view does not read the columns"),
+            ("large", "DELETE FROM sale WHERE amount > 100", "autonomous", "the key of 'sale' (id) can be seen"),
+            ("large", "UPDATE sale SET amount = 10 WHERE id = 10", "autonomous", "the key of 'sale' (id) can be seen"),
+            ("large", "UPDATE sale SET amount = 500", "conditional", "for some changes only: the key of 'sale' (id)"),
+            ("large", "INSERT INTO sale VALUES (1, 1, 500, '')", "conditional", "for some changes only: "),
+            (
+                "large",
+                "DELETE FROM customer WHERE since IS NULL",
+                "differential",
+                "it does not show which rows the deletion is about: customer.since; 'customer' is joined with 'sale'; ",
+            ),
+            ("large", "DELETE FROM customer", "autonomous", "it shows which of its rows come from rows of 'customer'"),
+            (
+                "large",
+                "DELETE FROM customer WHERE name = 'Ann'",
+                "autonomous",
+                "it shows which of its rows come from rows of 'customer' that are deleted (proved of the statement; ",
+            ),
+            ("per_customer", "DELETE FROM sale WHERE amount > 5", "autonomous", "and its counts and sums add up"),
+            ("long_visits", "INSERT INTO visit SELECT id, 31 FROM sale", "autonomous", "from one row of it alone"),
+        ],
+    )  # fmt: skip
+    def test_a_statement(self, shop: tm.Database, view: str, dml: str, kind: str, reason: str) -> None:
+        found = effect(shop, view, dml)
+        assert found[0] == kind
+        assert reason in found[1]
+
+    def test_a_transaction_is_as_its_weakest_statement(self, shop: tm.Database) -> None:
+        cheap, dear = "DELETE FROM sale WHERE amount < 9", "INSERT INTO customer VALUES (7, 'Oslo', 'Eve', NULL)"
+        assert shop.classify("large", f"{cheap}; {cheap}").kind == "irrelevant"
+        found = shop.classify("large", f"{cheap}; {dear}; DELETE FROM visit")
+        assert found.kind == "differential"
+        assert found.reason.startswith("statement 2 of 3: ")
+        assert shop.classify("large", "").kind == "untouched"
+
+    def test_two_relations_that_change_together_are_not_autonomous(self, db: tm.Database) -> None:
+        db.execute("CREATE TABLE t (k INT PRIMARY KEY, a INT); CREATE TABLE o (x INT PRIMARY KEY, y INT)")
+        db.execute("CREATE MATERIALIZED VIEW j AS SELECT t.k, o.x FROM t JOIN o ON t.a = o.x")
+        db.execute("INSERT INTO t VALUES (1, 1), (2, 2); INSERT INTO o VALUES (1, 1), (2, 2)")
+        both = "DELETE FROM t WHERE k = 1; DELETE FROM o WHERE x = 2"
+        assert {db.classify("j", one).kind for one in both.split("; ")} == {"autonomous"}
+        found = db.classify("j", both)
+        assert (found.kind, found.reason) == ("differential", "it reads o and t, which change together")
+        with db.transaction() as tx:
+            tx.execute(both)
+        assert strategies(db) == {"j": "differential"}
+
+    def test_constraints_may_be_violated_between_two_statements(self, db: tm.Database) -> None:
+        """Alone, neither could matter: no row with a < 0 is ever committed."""
+        db.execute("CREATE TABLE t (k INT PRIMARY KEY, a INT CHECK (a >= 0))")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT k, a FROM t WHERE a > 3")
+        first, second = "INSERT INTO t VALUES (7, -5)", "UPDATE t SET a = 5 WHERE a = -5"
+        assert db.classify("v", first).kind == db.classify("v", second).kind == "irrelevant"
+        assert db.classify("v", f"{first}; {second}").kind == "autonomous"
+        with db.transaction() as tx:
+            tx.execute(f"{first}; {second}")
+        assert changes_at(db, "v") == {(7, 5): 1}
+
+    def test_a_join_that_stands_in_several_parts_of_a_view(self, db: tm.Database) -> None:
+        db.execute("CREATE TABLE t (k INT, a INT); CREATE TABLE s (k INT, b INT)")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT t.a, s.b FROM t FULL JOIN s ON t.k = s.k AND t.a < s.b")
+        assert effect(db, "v", "DELETE FROM t WHERE a = 1") == (
+            "differential", "a join that stands in several parts of it is evaluated for all of them",
+        )  # fmt: skip
+        db.execute("INSERT INTO t VALUES (1, 1), (2, 2); INSERT INTO s VALUES (1, 2), (3, 3)")
+
+    def test_a_view_on_views(self, shop: tm.Database) -> None:
+        shop.execute("CREATE VIEW plain AS SELECT * FROM sale WHERE amount > 10")
+        shop.execute("CREATE MATERIALIZED VIEW top AS SELECT id FROM large WHERE amount > 400")
+        shop.execute("CREATE MATERIALIZED VIEW through AS SELECT id FROM plain WHERE amount < 20")
+        assert effect(shop, "top", "DELETE FROM sale WHERE amount < 300")[0] == "irrelevant"
+        assert effect(shop, "top", "DELETE FROM sale WHERE amount > 300")[0] == "autonomous"
+        assert effect(shop, "through", "DELETE FROM sale WHERE amount > 20")[0] == "irrelevant"
+        assert effect(shop, "plain", "DELETE FROM sale WHERE amount = 5")[0] == "irrelevant"
+        assert effect(shop, "plain", "DELETE FROM sale") == (
+            "differential", "plain is not stored: it is evaluated when it is read",
+        )  # fmt: skip
+
+    @pytest.mark.parametrize(
+        ("sql", "code", "message", "place"),
+        [
+            ("EXPLAIN EFFECT OF DELETE FROM sale ON nothing", "unknown_relation", "no relation 'nothing'", None),
+            ("EXPLAIN EFFECT OF DELETE FROM sale ON sale", "not_a_view", "'sale' is a table", None),
+            ("EXPLAIN EFFECT OF DELETE FROM sale", "syntax", "needs a statement and ON a view", (1, 9)),
+            ("EXPLAIN EFFECT OF INSERT INTO visit VALUES ('on')", "syntax", "needs a statement and ON a view", (1, 9)),
+            ("EXPLAIN EFFECT OF ON large", "syntax", "needs a statement and ON a view", (1, 9)),
+            ("EXPLAIN EFFECT OF SELECT 1 ON large", "syntax", "INSERT, UPDATE or DELETE is expected here", (1, 19)),
+            ("EXPLAIN EFFECT OF DROP TABLE sale ON large", "syntax", "INSERT, UPDATE or DELETE is expected", (1, 19)),
+            ("EXPLAIN EFFECT OF DELETE FROM sale ON large too", "syntax", "nothing more is expected here", (1, 45)),
+            ("EXPLAIN EFFECT OF DELETE FROM large ON large", "not_a_table", "'large' is a view", (1, 31)),
+            ("SELECT 1;\nEXPLAIN EFFECT OF\nDELETE FROM sale\n  WHERE x = 1 ON large", "unknown_column", "'x'", (4, 9)),
+            ("SELECT 1;\nEXPLAIN EFFECT OF DELETE FROM nowhere ON large", "unknown_relation", "'nowhere'", (2, 31)),
+        ],
+    )  # fmt: skip
+    def test_what_is_refused(
+        self, shop: tm.Database, sql: str, code: str, message: str, place: tuple[int, int] | None
+    ) -> None:
+        with pytest.raises(tm.TidemarkError) as caught:
+            shop.execute(sql)
+        assert caught.value.code == code
+        assert message in caught.value.message
+        found = caught.value.place
+        assert (None if found is None else (found.line, found.column)) == place
+
+    def test_a_view_named_on_and_a_text_that_says_on(self, db: tm.Database) -> None:
+        db.execute("CREATE TABLE t (a VARCHAR); CREATE MATERIALIZED VIEW \"on\" AS SELECT a FROM t WHERE a = 'on'")
+        assert effect(db, "on", "INSERT INTO t VALUES ('off')")[0] == "irrelevant"
+        assert effect(db, "on", "INSERT INTO t VALUES ('on')")[0] == "autonomous"
+
+    def test_classify_takes_statements_that_change_tables(self, shop: tm.Database) -> None:
+        for dml in ("SELECT 1", "BEGIN; DELETE FROM sale; COMMIT", "DROP TABLE sale"):
+            with pytest.raises(tm.TidemarkError, match="INSERT, UPDATE or DELETE is expected here"):
+                shop.classify("large", dml)
+        with pytest.raises(tm.TidemarkError, match="SQL is text, not NoneType"):
+            shop.classify("large", None)  # type: ignore[arg-type]
+
+    def test_nothing_is_run(self, shop: tm.Database) -> None:
+        version = shop.version
+        shop.classify("large", "DELETE FROM sale")
+        shop.execute("EXPLAIN EFFECT OF DELETE FROM sale ON large")
+        assert shop.version == version
+        assert len(rows(shop.query("SELECT id FROM sale"))) == 4
+
+
+def test_explain_shows_the_filters_and_the_autonomous_steps(shop: tm.Database) -> None:
+    text = shop.explain("large")
+    assert (
+        "only rows of sale with amount > 100 and customer IS NOT NULL can matter; others are filtered out first" in text
+    )
+    assert "only rows of customer with town = 'Oslo' can matter; others are filtered out first" in text
+    assert "autonomous for changes of sale alone: the key of 'sale' (id) can be seen" in text
+    assert "autonomous for changes of customer" not in text
+    assert "autonomous for changes of visit alone: the change alone is enough" in shop.explain("long_visits")

@@ -18,7 +18,7 @@ from typing import Final
 
 from tidemark.algebra.expressions import TRUE
 from tidemark.algebra.plans import Aggregate, Plan, relations_of
-from tidemark.analysis.autonomy import Autonomy, autonomy
+from tidemark.analysis.autonomy import Autonomy, autonomy, rules_of
 from tidemark.analysis.autonomy_classes import Class, class_of, decides
 from tidemark.analysis.autonomy_kept import Kept
 from tidemark.analysis.facts import Facts
@@ -42,6 +42,8 @@ _NAMES: Final = {
     Class.CONDITIONAL: "conditional",
     Class.DIFFERENTIAL: "differential",
 }
+
+_OF_TEXT: Final = "proved of the statement; what is run sees only the rows that changed, and reads tables for them"
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,9 @@ class _ClassOfNodes:
         return Classification(_NAMES[weakest], reasons[weakest])
 
     def _of(self, node: Node, touched: Set[str]) -> tuple[Class, str]:
+        shared = {name for name, other in self._nodes.items() if other.kind is NodeKind.SHARED}
+        if node.name in shared or touched & shared:
+            return Class.DIFFERENTIAL, "a join that stands in several parts of it is evaluated for all of them"
         if node.reads_everything:
             return Class.DIFFERENTIAL, "its input is read again as a whole"
         if isinstance(node.plan, Aggregate) and (not is_merged(node.plan) or has_extrema(node.plan)):
@@ -164,6 +169,9 @@ class _ClassOfNodes:
     def _of_statement(self, kept: Kept) -> tuple[Class, str]:
         if self._statement is not None and self._is_whole:
             verdict = class_of(kept, self._statement, self._known.keys, self._checks)
+            by_rows = rules_of(kept, self._table, self._known.keys).rules
+            if verdict.kind is Class.AUTONOMOUS and not set(verdict.rules) <= set(by_rows):
+                return verdict.kind, f"{verdict.reason} ({_OF_TEXT})"
             return verdict.kind, verdict.reason
         # Which rows the statement changes is not known from its text; rules about any change still hold.
         rules = autonomy(kept.name, self._nodes[kept.name].plan, self._table, self._known.keys)
