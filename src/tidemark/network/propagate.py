@@ -112,7 +112,8 @@ def _matter(
         return Matter(wave.deltas, {})
     interests = {name: cache.interest(node, name, network) for name in touched}
     below = {name: Interest(columns) for name, columns in cache.columns_of(node, network).items()}
-    return wave.matter({**below, **interests}, engine)
+    read_by_others = {name for name in interests if len(network.readers[name]) > 1}
+    return wave.matter({**below, **interests}, engine, read_by_others)
 
 
 def _autonomous(attempts: Iterable[Attempt], given: Mapping[str, pa.Table], engine: Engine) -> Refresh | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,6 +21,8 @@ from tidemark.network.relevance import passing, relevant
 NO_TABLES: Final[Mapping[str, pa.Table]] = {}
 SMALL_PART: Final = 4
 """A part of a delta that is smaller by this factor is better looked up by itself than together with others."""
+SMALL_WHOLE: Final = 64
+"""A delta of so few rows that others read too is looked up as a whole: asking again would cost more than its rows."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +73,14 @@ class Wave:
     statement: Statement | None = None
     narrowed: dict[tuple[str, Interest], pa.Table] = field(default_factory=dict)
 
-    def matter(self, interests: Mapping[str, Interest], engine: Engine) -> Matter:
-        """What of each delta matters to who takes these interests."""
+    def matter(self, interests: Mapping[str, Interest], engine: Engine, read_by_others: Set[str]) -> Matter:
+        """What of each delta matters to who takes these interests; some relations are read by others, too."""
         found, wholes = dict(self.deltas), dict[str, pa.Table]()
         for name in self.deltas.keys() & interests.keys():
             whole, part = self.deltas[name], self._part(name, interests[name], engine)
             found[name] = part
-            if part is not whole and part.num_rows * SMALL_PART > whole.num_rows:
+            is_small = name in read_by_others and whole.num_rows <= SMALL_WHOLE
+            if part is not whole and (is_small or part.num_rows * SMALL_PART > whole.num_rows):
                 wholes[name] = whole
         return Matter({name: delta for name, delta in found.items() if delta.num_rows}, wholes)
 
