@@ -12,6 +12,8 @@ import pytest
 import tidemark as tm
 from tests.support import changes_at, rows
 
+SPARK_VARIANTS = ("spark forced",)
+
 
 def step(db: tm.Database, node: str, version: int | None = None) -> dict[str, Any]:
     """The line of the trace about one node; a node that keeps something for a view is named up to its digest."""
@@ -410,8 +412,12 @@ def effect(db: tm.Database, view: str, dml: str) -> tuple[str, str]:
     return found.kind, found.reason
 
 
+@pytest.mark.parametrize("engine", ["reference", "duckdb"], indirect=True)
 class TestClassify:
-    """What a statement is to a view before it runs, with the reason in words; EXPLAIN EFFECT says the same."""
+    """What a statement is to a view before it runs, with the reason in words; EXPLAIN EFFECT says the same.
+
+    It is proved from text and definitions: no engine has a say in it.
+    """
 
     @pytest.mark.parametrize(
         ("view", "dml", "kind", "reason"),
