@@ -34,6 +34,7 @@ from tidemark.log import deltas as delta_tables
 from tidemark.log.commit import Commit, Creation, Loaded
 
 STATEMENTS_KEPT = 512
+COUNTED_AT_ONCE = 50
 FEW_GIVEN = 32
 """Of more given rows than these Arrow joins and restricts in less time than the interpreter, where it can."""
 _TOKEN = uuid.uuid4().hex
@@ -79,9 +80,17 @@ class DuckDBEngine:
                 self._relations[relation.name] = relation
             for altered in change.get("altered", ()):
                 self._relations[altered["name"]] = _altered_from_json(altered, self._relations[altered["name"]])
-        for name, relation in self._relations.items():
-            self._rows[name] = self._connection.execute(f"SELECT count(*) FROM {relation.table}").fetchall()[0][0]
+        self._count()
         return Loaded(version, tuple(records))
+
+    def _count(self) -> None:
+        """Count the rows of all relations: many with one statement, since there may be thousands of relations."""
+        names = list(self._relations)
+        for start in range(0, len(names), COUNTED_AT_ONCE):
+            some = names[start : start + COUNTED_AT_ONCE]
+            counts = (f"SELECT {i} AS place, count(*) FROM {self._relations[n].table}" for i, n in enumerate(some))
+            for place, rows in self._connection.execute(" UNION ALL ".join(counts)).fetchall():
+                self._rows[some[place]] = rows
 
     def evaluate(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
         if self._by_statements:

@@ -1,0 +1,94 @@
+"""What is taken over from the catalog before is what would be worked out anew.
+
+Definitions come and go at random. After each of them the network, the keys and the filters that the store has, most of
+which it had before, are compared with those of the catalog by itself.
+"""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tidemark as tm
+from tidemark.database.known import known_of
+from tidemark.database.pairing import relation_keys
+from tidemark.database.transition import network_of
+from tidemark.network.refreshes import RefreshCache
+from tidemark.sql.growing import Growing
+
+QUERIES = (
+    "SELECT a, b FROM r WHERE a > 3",
+    "SELECT b AS a, b FROM r",
+    "SELECT b, COUNT(*) AS n, SUM(a) AS s FROM r GROUP BY b",
+    "SELECT b AS k, COUNT(*) AS m, SUM(a) AS t FROM r GROUP BY b",
+    "SELECT r.a, s.c FROM r JOIN s ON r.b = s.b WHERE s.c < 9",
+    "SELECT x.a AS p, y.c AS q FROM r x JOIN s y ON x.b = y.b WHERE y.c < 9",
+    "SELECT r.a, s.c, t.d FROM r JOIN s ON r.b = s.b JOIN t ON t.c = s.c WHERE t.d = 5",
+    "SELECT s.c, MAX(r.a) AS high FROM r JOIN s ON r.b = s.b GROUP BY s.c",
+    "SELECT DISTINCT b FROM r",
+)
+NAMES = ("u", "v", "w")
+STEPS = st.one_of(
+    st.tuples(st.just("create"), st.sampled_from(NAMES), st.sampled_from(QUERIES)),
+    st.tuples(st.just("complete"), st.sampled_from(NAMES), st.sampled_from(QUERIES)),
+    st.tuples(st.just("replace"), st.sampled_from(NAMES), st.sampled_from(QUERIES)),
+    st.tuples(st.just("replace"), st.just("v"), st.sampled_from(QUERIES[:2])),
+    st.tuples(st.just("drop"), st.sampled_from(NAMES), st.just("")),
+    st.tuples(st.just("above"), st.sampled_from(NAMES), st.just("")),
+    st.tuples(st.just("alter"), st.sampled_from(("r", "s")), st.just("")),
+    st.tuples(st.just("change"), st.just(""), st.just("")),
+)
+
+
+def statement(step: tuple[str, str, str], number: int) -> str:
+    match step:
+        case ("create", name, query):
+            return f"CREATE MATERIALIZED VIEW {name} AS {query}"
+        case ("complete", name, query):
+            return f"CREATE MATERIALIZED VIEW {name} WITH (strategy = 'complete') AS {query}"
+        case ("replace", name, query):
+            return f"CREATE OR REPLACE MATERIALIZED VIEW {name} AS {query}"
+        case ("drop", name, _):
+            return f"DROP MATERIALIZED VIEW IF EXISTS {name} CASCADE"
+        case ("above", name, _):
+            return f"CREATE MATERIALIZED VIEW over_{number} AS SELECT * FROM {name}"
+        case ("alter", name, _):
+            return f"ALTER TABLE {name} ADD COLUMN added_{number} INT"
+    return "DELETE FROM r; DELETE FROM s"
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(STEPS, min_size=2, max_size=9))
+def test_what_is_taken_over_is_what_would_be_worked_out_anew(steps: list[tuple[str, str, str]]) -> None:
+    with tm.connect("reference") as db:
+        db.execute("CREATE TABLE r (a INT PRIMARY KEY, b INT CHECK (b BETWEEN 0 AND 30))")
+        db.execute("CREATE TABLE s (b INT, c INT NOT NULL); CREATE TABLE t (c INT PRIMARY KEY, d INT)")
+        for number, step in enumerate(steps):
+            try:
+                db.execute(statement(step, number))
+            except tm.TidemarkError:
+                continue  # what is refused leaves everything as it was
+            store = db._store
+            anew = network_of(store.catalog)
+            assert list(store.network.nodes) == list(anew.nodes)
+            for name, node in anew.nodes.items():
+                assert store.network.nodes[name] == node
+                assert store.network.nodes[name].schema == node.schema
+            assert store.refreshes.known.keys == relation_keys(store.catalog)
+            fresh = RefreshCache(known=known_of(store.catalog))
+            for relation, readers in anew.readers.items():
+                for node in readers:
+                    mine = store.refreshes.influence(store.network.nodes[node.name], relation)
+                    assert mine == fresh.influence(node, relation)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from("abcde"), st.integers())))
+def test_a_dictionary_that_grows_is_like_a_copy(steps: list[tuple[int, str, int]]) -> None:
+    versions: list[tuple[Growing[int], dict[str, int]]] = [(Growing[int](), {})]
+    for back, name, value in steps:
+        growing, plain = versions[max(0, len(versions) - 1 - back)]
+        versions.append((growing.with_entry(name, value), {**plain, name: value}))
+    for growing, plain in versions:
+        assert list(growing.items()) == list(plain.items())
+        assert len(growing) == len(plain)
+        assert all((name in growing) == (name in plain) for name in "abcde")
