@@ -123,7 +123,7 @@ def _must_be(rung: str, sample: Sample) -> None:
         raise TidemarkError(
             "internal",
             f"the step of {VIEW} was {sample.strategy} and read {sample.rows_read} base rows; it should have been "
-            f"{rung} and have read none",
+            f"{rung}, and have read none",
         )
 
 
