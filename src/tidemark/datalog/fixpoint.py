@@ -82,10 +82,6 @@ class Evaluation:
         """Rules whose answers count when ``accept`` lets them pass."""
         for rule in rules:
             self.rows(rule.head.predicate)
-            for atom in rule.atoms:
-                self.relations.setdefault(atom.predicate, Rows())
-            for negation in rule.negations:
-                self.relations.setdefault(negation.atom.predicate, Rows())
             self._readings.append(_Reading(rule, accept))
 
     def add_late(self, level: int, step: LateStep) -> None:
