@@ -93,6 +93,15 @@ class Evaluation:
         reading = _Reading(rule)
         self.add_late(level, lambda: self._advance(reading))
 
+    def mark(self) -> tuple[int, tuple[tuple[int, LateStep], ...]]:
+        """The rules and late steps so far, for ``release``."""
+        return len(self._readings), tuple(self._late)
+
+    def release(self, mark: tuple[int, tuple[tuple[int, LateStep], ...]]) -> None:
+        """Forget the rules and late steps that came after the mark; what they derived stays."""
+        del self._readings[mark[0] :]
+        self._late = list(mark[1])
+
     def run(self) -> None:
         """To the fixpoint."""
         while any([self._advance(reading) for reading in self._readings]) or self._advance_late():
