@@ -25,7 +25,7 @@ LAYERS = (
     ("database",),
     ("network",),
     ("passes",),  # rewrites of plans and differentials, between those who derive them and those who run them
-    ("analysis", "calculus", "sql"),
+    ("analysis", "calculus", "sql", "datalog"),
     ("engines",),
     ("log",),
     ("algebra",),
@@ -40,6 +40,7 @@ ROOMS = {
     "py4j": ("tidemark.engines.spark",),
     "deltalake": ("tidemark.engines.spark",),
     "sqlglot": ("tidemark.sql",),
+    "lark": ("tidemark.datalog",),
     "typer": ("tidemark.cli",),
     "rich": ("tidemark.cli",),
     "prompt_toolkit": ("tidemark.cli",),

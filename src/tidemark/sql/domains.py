@@ -49,6 +49,7 @@ from tidemark.algebra.plans import (
     Window,
     WindowCall,
 )
+from tidemark.algebra.semijoins import filtered_by, same
 from tidemark.algebra.types import BIGINT, BOOLEAN
 from tidemark.algebra.windows import WindowFunction
 from tidemark.sql.parameters import (
@@ -57,7 +58,6 @@ from tidemark.sql.parameters import (
     not_decorrelated,
     parameters_of,
 )
-from tidemark.sql.semijoins import filtered_by, same
 
 COUNTS = (AggregateFunction.COUNT_ROWS, AggregateFunction.COUNT)
 

@@ -14,6 +14,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from tidemark.algebra.expressions import TRUE, Expression, columns_of, conjunction, conjuncts
 from tidemark.algebra.plans import Join, Plan, Values
+from tidemark.algebra.semijoins import joined, padded, with_padding
 from tidemark.algebra.types import Schema
 from tidemark.sql.arrays import bind_unnest, unnest_node
 from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
@@ -21,7 +22,6 @@ from tidemark.sql.grouping import no_aggregates
 from tidemark.sql.lowering import filtered, lateral
 from tidemark.sql.parameters import has_subquery
 from tidemark.sql.scope import Scope, Visible
-from tidemark.sql.semijoins import joined, padded, with_padding
 from tidemark.sql.subqueries import Frame
 from tidemark.sql.text import Source, fold, tokenize
 

@@ -36,6 +36,7 @@ from tidemark.algebra.plans import (
     Project,
     Values,
 )
+from tidemark.algebra.semijoins import Match, distinct_of, filtered_by, first_columns, same, with_cells
 from tidemark.algebra.types import BOOLEAN, Schema
 from tidemark.sql.domains import dependent, with_empty_groups
 from tidemark.sql.parameters import (
@@ -51,7 +52,6 @@ from tidemark.sql.parameters import (
 )
 from tidemark.sql.pulling import Pulled, grouped_by_links, pull, with_asked_groups
 from tidemark.sql.quantifiers import conditions_of, match_of, unknown_of
-from tidemark.sql.semijoins import Match, distinct_of, filtered_by, first_columns, same, with_cells
 
 FALSE = Literal(False, BOOLEAN)
 _SEE_NULLS = (AggregateFunction.SINGLE, AggregateFunction.ARRAY_AGG)

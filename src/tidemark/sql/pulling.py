@@ -34,13 +34,13 @@ from tidemark.algebra.plans import (
     Project,
     Union,
 )
+from tidemark.algebra.semijoins import EQUALITIES, filtered_by
 from tidemark.algebra.types import BOOLEAN, INT
 from tidemark.sql.parameters import (
     change_call,
     parameters_in,
     parameters_of,
 )
-from tidemark.sql.semijoins import EQUALITIES, filtered_by
 
 Cells = tuple[Expression, ...]
 

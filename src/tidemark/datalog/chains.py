@@ -1,0 +1,237 @@
+"""One rule, evaluated set at a time in one chain: it begins at one atom and takes the others where they are bound.
+
+The next atom is the first of the body if it is still to come (in maintenance rules that is the change, which is small),
+else the first one that shares a variable with what is bound. Conditions stand as early as their variables allow, those
+that can fail and negations after all atoms. An assignment that can fail comes early only if an atom needs its variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from tidemark.algebra.expressions import Column, Expression, Value, transform
+from tidemark.algebra.failing import can_fail
+from tidemark.algebra.scalar import Row, value_of
+from tidemark.datalog.relations import Positions, Relation, key_of
+from tidemark.datalog.rules import Argument, Assign, Atom, Condition, Const, Not, Part, Rule, Var
+
+Bindings = Collection[Row]
+Step = Callable[[Bindings, Mapping[str, Relation]], Bindings]
+
+
+def ordered_parts(rule: Rule, start: int) -> tuple[Part, ...]:
+    """The parts of the body in the order of the chain that begins at one atom; at -1, there is no atom."""
+    atoms = list(enumerate(rule.atoms))
+    waiting: list[Part] = [part for part in rule.body if not isinstance(part, Atom)]
+    ordered: list[Part] = []
+    bound: set[int] = set()
+
+    def settle(kind: type | None = None) -> None:
+        """Place what is bound: what may stand early, or after all atoms the parts of one kind."""
+        progress = True
+        while progress:
+            progress = False
+            for part in list(waiting):
+                fits = _early(part, [a for _, a in atoms]) if kind is None else isinstance(part, kind)
+                if fits and _inputs(part) <= bound:
+                    waiting.remove(part)
+                    ordered.append(part)
+                    bound.update(part.variables)
+                    progress = True
+
+    if start >= 0:
+        first = atoms.pop(start)
+        ordered.append(first[1])
+        bound |= first[1].variables
+    settle()
+    while atoms:
+        chosen = next((pair for pair in atoms if pair[0] == 0), None)
+        chosen = chosen or next((pair for pair in atoms if pair[1].variables & bound), atoms[0])
+        atoms.remove(chosen)
+        ordered.append(chosen[1])
+        bound |= chosen[1].variables
+        settle()
+    for kind in (Not, Assign, Not, Condition):
+        settle(kind)
+    assert not waiting, f"a part of {rule} is never bound"
+    return tuple(ordered)
+
+
+def _inputs(part: Part) -> frozenset[int]:
+    return part.variables - {part.variable.index} if isinstance(part, Assign) else part.variables
+
+
+def _early(part: Part, atoms: list[Atom]) -> bool:
+    """Whether the part may stand before the atoms that are still to come."""
+    match part:
+        case Condition(expression=expression):
+            return not can_fail(expression)
+        case Assign(expression=expression, variable=variable):
+            return not can_fail(expression) or any(variable.index in atom.variables for atom in atoms)
+    return False
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A rule ready to be evaluated from one of its atoms."""
+
+    steps: tuple[Step, ...]
+    head: Callable[[Row], Row]
+    begin: Callable[[Iterable[Row]], Bindings]
+
+    def derive(self, rows: Iterable[Row], relations: Mapping[str, Relation]) -> set[Row]:
+        """What the rule derives when the first atom is one of ``rows`` and all others are as they stand."""
+        bindings = self.begin(rows)
+        for step in self.steps:
+            if not bindings:
+                return set()
+            bindings = step(bindings, relations)
+        return {self.head(binding) for binding in bindings}
+
+
+def chain_of(rule: Rule, start: int) -> Chain:
+    """The chain of a rule that begins at its atom number ``start``; without atoms it begins at -1, an empty row."""
+    parts = ordered_parts(rule, start)
+    later = [frozenset[int]()] * (len(parts) + 1)
+    later[-1] = rule.head.variables
+    for place in range(len(parts) - 1, -1, -1):
+        later[place] = later[place + 1] | parts[place].variables
+    layout: tuple[int, ...] = ()
+    steps: list[Step] = []
+    begin: Callable[[Iterable[Row]], Bindings] = list
+    for place, part in enumerate(parts):
+        needed = later[place + 1]
+        if place == 0 and isinstance(part, Atom) and start >= 0:
+            begin, layout = _beginning(part, needed)
+            continue
+        step, layout = _step(part, layout, needed)
+        steps.append(step)
+    return Chain(tuple(steps), _picker(rule.head, layout), begin)
+
+
+def _beginning(atom: Atom, needed: frozenset[int]) -> tuple[Callable[[Iterable[Row]], Bindings], tuple[int, ...]]:
+    constants, new, equal = _positions(atom, ())[1:]
+    kept = tuple(index for index in new if index in needed)
+    places = tuple(new[index] for index in kept)
+
+    def begin(rows: Iterable[Row]) -> Bindings:
+        return {
+            key_of(row, places)
+            for row in rows
+            if all(row[p] == v for p, v in constants) and all(row[p] == row[q] for p, q in equal)
+        }
+
+    return begin, kept
+
+
+def _positions(
+    atom: Atom, layout: tuple[int, ...]
+) -> tuple[list[tuple[int, int]], list[tuple[int, Value]], dict[int, int], list[tuple[int, int]]]:
+    """Of an atom's positions: those bound (with their places in the layout), constant, new, and equal to a new one."""
+    bound: list[tuple[int, int]] = []
+    constants: list[tuple[int, Value]] = []
+    new: dict[int, int] = {}
+    equal: list[tuple[int, int]] = []
+    for position, argument in enumerate(atom.arguments):
+        match argument:
+            case Const(literal=literal):
+                constants.append((position, literal.value))
+            case Var(index=index) if index in layout:
+                bound.append((position, layout.index(index)))
+            case Var(index=index) if index in new:
+                equal.append((position, new[index]))
+            case Var(index=index):
+                new[index] = position
+            case _:
+                pass
+    return bound, constants, new, equal
+
+
+def _step(part: Part, layout: tuple[int, ...], needed: frozenset[int]) -> tuple[Step, tuple[int, ...]]:
+    match part:
+        case Atom():
+            return _join(part, layout, needed)
+        case Not():
+            return _anti_join(part, layout), layout
+        case Condition(expression=expression):
+            return _filter(_placed(expression, layout)), layout
+        case Assign(variable=variable, expression=expression):
+            return _assignment(variable.index, _placed(expression, layout), layout)
+
+
+def _keys(atom: Atom, layout: tuple[int, ...]) -> tuple[Positions, Callable[[Row], Row]]:
+    """The positions of an atom that are known before it, and how their values come from a binding."""
+    bound, constants, _, _ = _positions(atom, layout)
+    values, places = dict(constants), dict(bound)
+    positions = tuple(sorted([*values, *places]))
+    if not values:
+        return positions, lambda binding: tuple(binding[places[position]] for position in positions)
+
+    def key(binding: Row) -> Row:
+        return tuple(values[p] if p in values else binding[places[p]] for p in positions)
+
+    return positions, key
+
+
+def _join(atom: Atom, layout: tuple[int, ...], needed: frozenset[int]) -> tuple[Step, tuple[int, ...]]:
+    positions, key = _keys(atom, layout)
+    _, _, new, equal = _positions(atom, layout)
+    old_kept = tuple(place for place, index in enumerate(layout) if index in needed)
+    new_kept = tuple(index for index in new if index in needed)
+    new_places = tuple(new[index] for index in new_kept)
+
+    def join(bindings: Bindings, relations: Mapping[str, Relation]) -> Bindings:
+        groups: dict[Row, list[Row]] = {}
+        for binding in bindings:
+            groups.setdefault(key(binding), []).append(key_of(binding, old_kept))
+        result: set[Row] = set()
+        for row in relations[atom.predicate].matching(positions, groups.keys()):
+            if all(row[p] == row[q] for p, q in equal):
+                added = key_of(row, new_places)
+                result.update(kept + added for kept in groups[key_of(row, positions)])
+        return result
+
+    return join, tuple(layout[place] for place in old_kept) + new_kept
+
+
+def _anti_join(negation: Not, layout: tuple[int, ...]) -> Step:
+    positions, key = _keys(negation.atom, layout)
+
+    def anti_join(bindings: Bindings, relations: Mapping[str, Relation]) -> Bindings:
+        asked = {key(binding) for binding in bindings}
+        if negation.strict:
+            asked = {one for one in asked if None not in one}
+        found = {key_of(row, positions) for row in relations[negation.atom.predicate].matching(positions, asked)}
+        return [binding for binding in bindings if key(binding) not in found]
+
+    return anti_join
+
+
+def _filter(expression: Expression) -> Step:
+    return lambda bindings, _: [binding for binding in bindings if value_of(expression, binding) is True]
+
+
+def _assignment(index: int, expression: Expression, layout: tuple[int, ...]) -> tuple[Step, tuple[int, ...]]:
+    if index in layout:
+        place = layout.index(index)
+        return lambda bindings, _: [b for b in bindings if b[place] == value_of(expression, b)], layout
+    return lambda bindings, _: [(*b, value_of(expression, b)) for b in bindings], (*layout, index)
+
+
+def _placed(expression: Expression, layout: tuple[int, ...]) -> Expression:
+    """The expression over a binding instead of over the rule's variables."""
+    return transform(expression, lambda e: replace(e, index=layout.index(e.index)) if isinstance(e, Column) else None)
+
+
+def _picker(head: Atom, layout: tuple[int, ...]) -> Callable[[Row], Row]:
+    cells = [(layout.index(a.index), None) if isinstance(a, Var) else (-1, _constant(a)) for a in head.arguments]
+    if all(place >= 0 for place, _ in cells):
+        places = tuple(place for place, _ in cells)
+        return lambda binding: tuple(binding[place] for place in places)
+    return lambda binding: tuple(binding[place] if place >= 0 else value for place, value in cells)
+
+
+def _constant(argument: Argument) -> Value:
+    assert isinstance(argument, Const), "a head has variables and constants"
+    return argument.literal.value

@@ -1,0 +1,204 @@
+"""Rules as plans of the algebra.
+
+One rule is a join of scans in the order of its body, with its conditions as soon as their variables are there, negation
+as an anti join, and the head as a projection. A predicate is the set of what its rules give:
+
+    p = δ (π σ (r ⋈ s ▷ t) ⊎ …)
+
+A join is by ``=``, so NULL never joins; where the rule says so by a condition, the plan need not. A condition that can
+fail stands above all joins. A grouping without keys groups by a constant, since without rows it has no group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tidemark.algebra.aggregates import AggregateCall, AggregateFunction
+from tidemark.algebra.coerce import coerce, common_of
+from tidemark.algebra.expressions import TRUE, Call, Column, Expression, Literal, conjunction, shift, transform
+from tidemark.algebra.failing import can_fail
+from tidemark.algebra.plans import Aggregate, Distinct, Filter, Join, Plan, Project, Scan, Union, Values
+from tidemark.algebra.semijoins import Match
+from tidemark.algebra.types import BOOLEAN, Field, Schema
+from tidemark.datalog.program import Program
+from tidemark.datalog.rules import Assign, Atom, Condition, Const, Grouping, Not, Part, Rule, Var
+
+_FUNCTIONS = {
+    "count": AggregateFunction.COUNT,
+    "sum": AggregateFunction.SUM,
+    "min": AggregateFunction.MIN,
+    "max": AggregateFunction.MAX,
+}
+NOTHING = Values(((True,),), Schema((Field("one", BOOLEAN, nullable=False),)))
+"""One row, from which the rule of a fact begins."""
+
+
+def plans_of(program: Program) -> Mapping[str, Plan]:
+    """For each predicate the plan over scans of what it reads, predicates of the program included."""
+    plans = {name: predicate_plan(program, name) for name in program.predicates if program.rules_of([name])}
+    plans.update({g.predicate: grouping_plan(g, program.schemas) for g in program.groupings})
+    return plans
+
+
+def predicate_plan(program: Program, predicate: str) -> Plan:
+    parts = tuple(rule_plan(rule, program.schemas) for rule in program.rules_of([predicate]))
+    return Distinct(Union(parts) if len(parts) > 1 else parts[0])
+
+
+def expanded(plan: Plan, plans: Mapping[str, Plan]) -> Plan:
+    """The plan with each scan of a predicate in ``plans`` replaced by its plan, down to the others."""
+    if isinstance(plan, Scan) and plan.relation in plans:
+        return expanded(plans[plan.relation], plans)
+    return plan.with_inputs(tuple(expanded(part, plans) for part in plan.inputs()))
+
+
+def grouping_plan(grouping: Grouping, schemas: Mapping[str, Schema]) -> Plan:
+    source = Scan(grouping.source, schemas[grouping.source])
+    keys: tuple[Expression, ...] = source.columns()[: grouping.keys] or (TRUE,)
+    calls = tuple(
+        AggregateCall(AggregateFunction.COUNT_ROWS)
+        if call.column is None
+        else AggregateCall(_FUNCTIONS[call.function], source.column(call.column))
+        for call in grouping.calls
+    )
+    names = schemas[grouping.predicate].names
+    if grouping.keys:
+        return Aggregate(source, names, keys, calls)
+    grouped = Aggregate(source, ("one", *names), keys, calls)
+    return Project(grouped, names, grouped.columns()[1:])
+
+
+def rule_plan(rule: Rule, schemas: Mapping[str, Schema]) -> Plan:
+    """The rows that the rule derives, as often as it derives them."""
+    build = _Building(rule, schemas)
+    for atom in rule.atoms:
+        build.join(atom)
+        build.place_ready(failing=False)
+    build.place_ready(failing=False)
+    build.place_ready(failing=True)
+    columns = schemas[rule.head.predicate]
+    cells = [
+        coerce(build.of(argument.index) if isinstance(argument, Var) else _literal(argument), column.type)
+        for argument, column in zip(rule.head.arguments, columns, strict=True)
+    ]
+    return Project(build.plan, columns.names, tuple(cells))
+
+
+@dataclass
+class _Building:
+    """The plan so far, and for each variable the expression over its columns."""
+
+    rule: Rule
+    schemas: Mapping[str, Schema]
+    plan: Plan = NOTHING
+    cells: dict[int, Expression] = field(default_factory=dict)
+    joined: set[int] = field(default_factory=set)
+    waiting: list[Part] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.waiting = [part for part in self.rule.body if not isinstance(part, Atom)]
+
+    def of(self, index: int) -> Expression:
+        return coerce(self.cells[index], self.rule.variables[index].type)
+
+    def join(self, atom: Atom) -> None:
+        scan = Scan(atom.predicate, self.schemas[atom.predicate])
+        first = self.plan is NOTHING
+        width = 0 if first else len(self.plan.schema)
+        inside: list[Expression] = []
+        between: list[Expression] = []
+        here: dict[int, Expression] = {}
+        for position, argument in enumerate(atom.arguments):
+            column = scan.column(position)
+            if not isinstance(argument, Var):
+                inside.append(_equal(column, _literal(argument)))
+            elif argument.index in here:
+                inside.append(_equal(here[argument.index], column))
+                self.joined.add(argument.index)
+            else:
+                here[argument.index] = column
+                if argument.index in self.cells:
+                    between.append(_equal(self.cells[argument.index], shift(column, width)))
+                    self.joined.add(argument.index)
+        right = Filter(scan, conjunction(tuple(inside))) if inside else scan
+        self.plan = right if first else Join(self.plan, right, conjunction(tuple(between)))
+        for index, cell in here.items():
+            self.cells.setdefault(index, shift(cell, width))
+
+    def place_ready(self, *, failing: bool) -> None:
+        """Conditions, assignments and negations whose variables are there; those that can fail only if asked."""
+        progress = True
+        while progress:
+            progress = False
+            for part in list(self.waiting):
+                if self._is_ready(part) and (failing or not _fails(part)):
+                    self.waiting.remove(part)
+                    self._place(part)
+                    progress = True
+
+    def _is_ready(self, part: Part) -> bool:
+        if isinstance(part, Not):
+            # An anti join is dear: it waits until the joins have been made.
+            return len([a for a in self.rule.atoms if not a.variables <= self.cells.keys()]) == 0 and (
+                part.variables <= self.cells.keys()
+            )
+        needed = part.variables - ({part.variable.index} if isinstance(part, Assign) else set())
+        return needed <= self.cells.keys()
+
+    def _place(self, part: Part) -> None:
+        match part:
+            case Condition(expression=Call(function="is_not_null", arguments=(Column(index=index),))) if (
+                index in self.joined
+            ):
+                return
+            case Condition(expression=expression):
+                self.plan = Filter(self.plan, self._over_plan(expression))
+            case Assign(variable=variable, expression=expression):
+                value = self._over_plan(expression)
+                if variable.index in self.cells:
+                    self.plan = Filter(self.plan, _same(self.of(variable.index), value))
+                else:
+                    self.cells[variable.index] = value
+            case Not(atom=atom):
+                self._without(atom)
+
+    def _over_plan(self, expression: Expression) -> Expression:
+        return transform(expression, lambda e: self.of(e.index) if isinstance(e, Column) else None)
+
+    def _without(self, atom: Atom) -> None:
+        scan = Scan(atom.predicate, self.schemas[atom.predicate])
+        width = len(self.plan.schema)
+        conditions = []
+        for position, argument in enumerate(atom.arguments):
+            column = shift(scan.column(position), width)
+            if isinstance(argument, Var):
+                conditions.append(_equal(self.of(argument.index), column))
+            elif isinstance(argument, Const):
+                conditions.append(_equal(_literal(argument), column))
+        self.plan = Match.of(self.plan, scan, tuple(conditions)).anti
+
+
+def _fails(part: Part) -> bool:
+    match part:
+        case Condition(expression=expression) | Assign(expression=expression):
+            return can_fail(expression)
+    return False
+
+
+def _literal(argument: object) -> Literal:
+    assert isinstance(argument, Const), "a wildcard stands under negation only"
+    return argument.literal
+
+
+def _equal(left: Expression, right: Expression) -> Expression:
+    shared = common_of([left.type, right.type])
+    assert shared is not None, "types that meet were checked"
+    sides = (coerce(left, shared), coerce(right, shared))
+    return Call("eq", sides, BOOLEAN, left.nullable or right.nullable)
+
+
+def _same(left: Expression, right: Expression) -> Expression:
+    if not (left.nullable and right.nullable):
+        return _equal(left, right)
+    return Call("is_not_distinct", (left, right), BOOLEAN, nullable=False)

@@ -1,0 +1,115 @@
+"""Where rows come from while rules are evaluated: look-ups, so that an engine can serve what is near to a change.
+
+A look-up asks for many keys at once: all rows of a relation whose columns at ``positions`` are one of ``keys``, by
+identity, NULL the same as NULL. Without positions it asks for every row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Protocol
+
+from tidemark.algebra.scalar import Row
+
+Positions = tuple[int, ...]
+EVERYTHING: tuple[Row, ...] = ((),)
+"""The keys of a look-up without positions."""
+
+
+class Lookup(Protocol):
+    """Named relations: base relations, and materialized predicates where there are any."""
+
+    def matching(self, relation: str, positions: Positions, keys: Collection[Row]) -> Iterable[Row]: ...
+
+
+class Relation(Protocol):
+    def matching(self, positions: Positions, keys: Collection[Row]) -> Iterable[Row]: ...
+
+
+class Rows:
+    """A set of rows that only grows, in the order of arrival, with an index for each combination of columns asked for.
+
+    >>> rows = Rows([(1, 2), (1, 3), (2, 3)])
+    >>> sorted(rows.matching((0,), [(1,)])), rows.add([(2, 3), (4, 4)])
+    ([(1, 2), (1, 3)], [(4, 4)])
+    """
+
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
+        self.order: list[Row] = []
+        self._rows: set[Row] = set()
+        self._indexes: dict[Positions, dict[Row, list[Row]]] = {}
+        self.add(rows)
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.order)
+
+    def __contains__(self, row: object) -> bool:
+        return row in self._rows
+
+    def add(self, rows: Iterable[Row]) -> list[Row]:
+        """Those of the rows that were not there."""
+        added = []
+        for row in rows:
+            if row not in self._rows:
+                self._rows.add(row)
+                self.order.append(row)
+                added.append(row)
+        for positions, index in self._indexes.items():
+            for row in added:
+                index.setdefault(key_of(row, positions), []).append(row)
+        return added
+
+    def matching(self, positions: Positions, keys: Collection[Row]) -> Iterable[Row]:
+        if not positions:
+            return self.order if keys else ()
+        index = self._indexes.get(positions)
+        if index is None:
+            index = self._indexes[positions] = {}
+            for row in self.order:
+                index.setdefault(key_of(row, positions), []).append(row)
+        return [row for key in keys for row in index.get(key, ())]
+
+
+class Remembered:
+    """A relation behind a look-up, asked only for keys that it was not asked for before."""
+
+    def __init__(self, lookup: Lookup, relation: str) -> None:
+        self._lookup, self._relation = lookup, relation
+        self._found: dict[Positions, dict[Row, list[Row]]] = {}
+
+    def matching(self, positions: Positions, keys: Collection[Row]) -> Iterable[Row]:
+        known = self._found.setdefault(positions, {})
+        missing = [key for key in keys if key not in known]
+        if missing:
+            known.update({key: [] for key in missing})
+            for row in self._lookup.matching(self._relation, positions, missing):
+                known[key_of(row, positions)].append(row)
+        return [row for key in keys for row in known[key]]
+
+
+class NewState:
+    """r^new = (r − r^del) ∪ more: rules N1, N2 and N3, without a copy of r."""
+
+    def __init__(self, old: Relation, deleted: Rows, more: Rows) -> None:
+        self.old, self.deleted, self.more = old, deleted, more
+
+    def matching(self, positions: Positions, keys: Collection[Row]) -> Iterable[Row]:
+        kept = (row for row in self.old.matching(positions, keys) if row not in self.deleted)
+        return [*kept, *self.more.matching(positions, keys)]
+
+
+class Memory:
+    """A look-up over sets of rows, for tests and small cases."""
+
+    def __init__(self, relations: Mapping[str, Iterable[Row]]) -> None:
+        self._relations = {name: Rows(rows) for name, rows in relations.items()}
+
+    def matching(self, relation: str, positions: Positions, keys: Collection[Row]) -> Iterable[Row]:
+        return self._relations[relation].matching(positions, keys)
+
+
+def key_of(row: Row, positions: Positions) -> Row:
+    return tuple(row[position] for position in positions)
