@@ -2,8 +2,8 @@
 
 What is near a delta is some thousands of rows at most. Arrow joins those in less time than a database takes to plan the
 statement. Only what means the same everywhere is done here: choosing columns and rows, joins on equal columns,
-restrictions to touched keys, signs, unions, and each row once. A comparison is one between a column and a literal of its own type; floating point, with its NaN, is left out,
-and so are arrays.
+restrictions to touched keys, signs, unions, and each row once. A comparison is one between a column and a literal of
+its own type; floating point, with its NaN, is left out, and so are arrays.
 """
 
 from __future__ import annotations
