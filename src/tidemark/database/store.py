@@ -185,11 +185,13 @@ class Store:
         created = [Creation(table.name, table.schema, key=table.primary_key) for table in tables]
         block = Block(changed=frozenset(wave.deltas), unstored=frozenset(table.name for table in tables))
         engine, unstored = self.reading(transition.after), {node.name for node in new_nodes}
+        keys = view_keys(transition.after, known_of(transition.after, self.catalog, self.refreshes.known))
         for node in new_nodes:
             is_state = node.kind is NodeKind.STATE
             plan, given = settle(definition(node, block), given, engine, unstored=unstored)
             key = node.keys if isinstance(node.plan, Aggregate) and is_state else ()
-            created.append(Creation(node.name, node.schema, plan, logged=not is_state, internal=is_state, key=key))
+            order = key or keys.get(node.name, ())
+            created.append(Creation(node.name, node.schema, plan, not is_state, is_state, key, order))
         return tuple(created), given
 
     def _install(self, catalog: Catalog, transition: Transition, version: int) -> None:

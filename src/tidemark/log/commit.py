@@ -18,6 +18,7 @@ class Creation:
     """A relation that begins to be stored, filled from a plan (over stored and given relations) if there is one.
 
     ``key`` are the positions of columns that tell its rows apart, if such are known: an engine can find rows by them.
+    ``order`` are those by which rows are likely to be looked for, so that an engine may lay them out accordingly.
     ``logged`` relations keep their changes per version; the inner states of the network do not. ``internal`` ones
     are kept out of the way of foreign readers.
     """
@@ -28,6 +29,7 @@ class Creation:
     logged: bool = True
     internal: bool = False
     key: tuple[int, ...] = ()
+    order: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -208,7 +208,11 @@ class DuckDBEngine:
         relation = StoredRelation(creation.relation, creation.schema, creation.logged, creation.internal, creation.key)
         create(self._connection, relation)
         if creation.plan is not None:
-            self._connection.execute(f"INSERT INTO {relation.table} {self._text(creation.plan, given, Compiler.rows)}")
+            rows = self._text(creation.plan, given, Compiler.rows)
+            if creation.order:
+                # Look-ups by these columns then pass over most of what is stored.
+                rows = f"SELECT * FROM ({rows}) ORDER BY {', '.join(str(column + 1) for column in creation.order)}"
+            self._connection.execute(f"INSERT INTO {relation.table} {rows}")
         self._relations[relation.name] = relation
         count = self._connection.execute(f"SELECT count(*) FROM {relation.table}").fetchall()
         self._rows[relation.name] = count[0][0]
