@@ -111,7 +111,7 @@ def test_the_change_stands_first_in_every_rule() -> None:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(change=changes())
 def test_changes_are_exact(name: str, change: tuple[dict[str, Any], dict[str, Any], dict[str, Any]]) -> None:
     program = PROGRAMS[name]

@@ -80,7 +80,7 @@ def test_example_4_the_rest_of_the_graph_is_never_touched() -> None:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(change=changes())
 def test_changes_are_exact(name: str, change: tuple[dict[str, Any], dict[str, Any], dict[str, Any]]) -> None:
     program = PROGRAMS[name]
