@@ -43,6 +43,7 @@ TEXTS = {
         "reach(x) :- bare(x). reach(y) :- reach(x), link(x, y), not bare(y)."
     ),
     "negation with a wildcard and a constant": "p(x) :- node(x), not edge(x, _), not edge(0, x).",
+    "three negations": "p(x, y) :- node(x), node(y), not edge(x, y), not link(y, x), not price(x, y), not q(y). q(1).",
     "three atoms": "p(x, w) :- edge(x, y), edge(y, z), edge(z, w), x <> w.",
     "recursion twice": "p(x, y) :- edge(x, y). p(x, w) :- p(x, y), edge(y, z), p(z, w).",
     "itself twice": "p(x) :- edge(x, x). q(x, y) :- edge(x, y), edge(y, x). r(x) :- q(x, x), p(x).",

@@ -1,7 +1,7 @@
 """One rule, evaluated set at a time in one chain: it begins at one atom and takes the others where they are bound.
 
-The next atom is the first of the body if it is still to come (in maintenance rules that is the change, which is small),
-else the first one that shares a variable with what is bound. Conditions stand as early as their variables allow, those
+The next atom is the first that shares a variable with what is bound, in the order of the body; in maintenance rules the
+change stands first there, which is small. Conditions stand as early as their variables allow, those
 that can fail and negations after all atoms. An assignment that can fail comes early only if an atom needs its variable.
 """
 
@@ -46,8 +46,7 @@ def ordered_parts(rule: Rule, start: int) -> tuple[Part, ...]:
         bound |= first[1].variables
     settle()
     while atoms:
-        chosen = next((pair for pair in atoms if pair[0] == 0), None)
-        chosen = chosen or next((pair for pair in atoms if pair[1].variables & bound), atoms[0])
+        chosen = next((pair for pair in atoms if not pair[1].variables or pair[1].variables & bound), atoms[0])
         atoms.remove(chosen)
         ordered.append(chosen[1])
         bound |= chosen[1].variables

@@ -1,7 +1,10 @@
 """Where rows come from while rules are evaluated: look-ups, so that an engine can serve what is near to a change.
 
 A look-up asks for many keys at once: all rows of a relation whose columns at ``positions`` are one of ``keys``, by
-identity, NULL the same as NULL. Without positions it asks for every row.
+identity, NULL the same as NULL. Without positions it asks for every row. A key may be of another exact number type than
+its column, since these meet by value: 1 asks for 1.00, and 1.50 is in no column of integers.
+
+Rows are sets: whoever keeps a bag gives each row once, and a change only where a row comes or goes altogether.
 """
 
 from __future__ import annotations
