@@ -43,6 +43,15 @@ TEXTS = {
         "reach(x) :- bare(x). reach(y) :- reach(x), link(x, y), not bare(y)."
     ),
     "negation with a wildcard and a constant": "p(x) :- node(x), not edge(x, _), not edge(0, x).",
+    "three negations": "p(x, y) :- node(x), node(y), not edge(x, y), not link(y, x), not price(x, y), not q(y). q(1).",
+    "negation of what may be NULL": (
+        "root(x) :- edge(x, _), not edge(_, x). odd(x, y) :- edge(x, y), not edge(y, x). "
+        "open(x) :- edge(x, _), not root(x)."
+    ),
+    "three negations deep": (
+        "a(x) :- link(x, _). b(x) :- node(x), not a(x). c(x) :- node(x), not b(x). d(x) :- node(x), not c(x). "
+        "e(x, y) :- edge(x, y), d(x). f(x, y) :- edge(x, y), not d(x)."
+    ),
     "three atoms": "p(x, w) :- edge(x, y), edge(y, z), edge(z, w), x <> w.",
     "recursion twice": "p(x, y) :- edge(x, y). p(x, w) :- p(x, y), edge(y, z), p(z, w).",
     "itself twice": "p(x) :- edge(x, x). q(x, y) :- edge(x, y), edge(y, x). r(x) :- q(x, x), p(x).",

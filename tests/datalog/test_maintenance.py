@@ -102,6 +102,16 @@ def test_negation_turns_insertions_into_deletions() -> None:
     )
 
 
+def test_null_that_comes_under_a_negation_deletes_nothing() -> None:
+    """NULL finds nothing, so its coming is no change: without the conditions rows would be deleted and rederived."""
+    program = bind_program("odd(x, y) :- edge(x, y), not edge(y, x).", RELATIONS)
+    (stratum,) = maintenance_rules(program)
+    assert [str(rule) for rule in stratum.deletions] == [
+        "odd^del(x, y) :- edge^del(x, y), not edge(y, x).",
+        "odd^del(x, y) :- edge^ins(y, x), y IS NOT NULL, x IS NOT NULL, edge(x, y).",
+    ]
+
+
 def test_the_change_stands_first_in_every_rule() -> None:
     for program in PROGRAMS.values():
         for stratum in maintenance_rules(program):

@@ -5,15 +5,12 @@
   must be of one type.
 - ``x = term`` gives x its value if no atom does; then ``x`` must not be NULL, as every comparison must be true.
 - A variable that joins must not be NULL: where all its columns may be, a condition says so.
-- A head that is not a plain variable of the column's type is a variable with an assignment.
-- A clause with aggregates is three: ``p^rows`` has one row for each assignment of the body's variables, ``p^groups`` is
-  their grouping, and p takes what it gives. So an aggregate counts each way in which its body holds once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tidemark.algebra.aggregates import sum_type
 from tidemark.algebra.coerce import coerce, common_of, is_text_literal
@@ -27,11 +24,8 @@ from tidemark.datalog.rules import (
     Assign,
     Condition,
     Const,
-    GroupCall,
-    Grouping,
     Not,
     Part,
-    Rule,
     Var,
 )
 from tidemark.datalog.syntax import (
@@ -180,14 +174,14 @@ class _Binder:
                 case Variable(name=name):
                     arguments.append(self._stands_for(self.columns[name], field))
                 case Wildcard():
-                    arguments.append(_var(self._anonymous(*_known(field))))
+                    arguments.append(variable_of(self._anonymous(*_known(field))))
                 case Constant():
                     arguments.append(Const(self._constant(term, _known(field)[0])))
                 case Operation():
                     column = self._anonymous(_known(field)[0], nullable=False)
                     self.columns[column.name] = column
                     pending.append(Comparison("eq", Variable(column.name, term.span), term, term.span))
-                    arguments.append(_var(column))
+                    arguments.append(variable_of(column))
                 case AggregateTerm():
                     raise AssertionError("the grammar keeps aggregates out of bodies")
         return rules.Atom(atom.predicate, tuple(arguments))
@@ -195,12 +189,12 @@ class _Binder:
     def _stands_for(self, column: Column, field: Field | None) -> Var:
         """The variable itself; where an integer stands for a decimal, another one that is brought to its type."""
         if field is None or field.type == column.type or field.type.kind is column.type.kind:
-            return _var(column)
+            return variable_of(column)
         if field.type.is_integer and column.type.is_integer:
-            return _var(column)
+            return variable_of(column)
         raw = self._anonymous(field.type, field.nullable)
-        self.parts.append(Assign(_var(column), Cast(raw, column.type)))
-        return _var(raw)
+        self.parts.append(Assign(variable_of(column), Cast(raw, column.type)))
+        return variable_of(raw)
 
     def _constant(self, term: Constant, type: Type) -> Literal:
         literal = term.literal
@@ -228,7 +222,7 @@ class _Binder:
                         expression = expression_of(value, self.columns, self.clause, self.source)
                         column = self._add(target.name, expression.type, nullable=False)
                         self.columns[target.name] = column
-                        self.parts.append(Assign(_var(column), expression))
+                        self.parts.append(Assign(variable_of(column), expression))
                         if expression.nullable:
                             self.parts.append(rules.is_present(Schema(tuple(self.fields)), column.index))
                         pending.remove(comparison)
@@ -245,7 +239,7 @@ class _Binder:
             type = _known(self._column_at(atom, position))[0]
             match term:
                 case Variable(name=name):
-                    arguments.append(_var(self._fitting(self.columns[name], type, atom, term)))
+                    arguments.append(variable_of(self._fitting(self.columns[name], type, atom, term)))
                 case Wildcard():
                     arguments.append(Anything())
                 case Constant():
@@ -253,8 +247,8 @@ class _Binder:
                 case _:
                     expression = expression_of(term, self.columns, self.clause, self.source)
                     column = self._anonymous(expression.type, expression.nullable)
-                    self.parts.append(Assign(_var(column), expression))
-                    arguments.append(_var(self._fitting(column, type, atom, term)))
+                    self.parts.append(Assign(variable_of(column), expression))
+                    arguments.append(variable_of(self._fitting(column, type, atom, term)))
         return rules.Atom(atom.predicate, tuple(arguments))
 
     def _fitting(self, column: Column, type: Type, atom: Atom, term: Term) -> Column:
@@ -288,81 +282,7 @@ def bind_clause(clause: Clause, known: Known, source: Source) -> BoundClause:
     return _Binder(clause, known, source).bind()
 
 
-def head_fields(bound: BoundClause) -> tuple[Field, ...]:
-    """What the clause gives to the columns of its predicate: names from its variables, types, whether NULL can come."""
-    fields = []
-    for position, (term, cell) in enumerate(zip(bound.clause.head.terms, bound.head, strict=True), 1):
-        name = term.name if isinstance(term, Variable) else f"c{position}"
-        fields.append(Field(name, cell.type, cell.nullable))
-    return tuple(fields)
-
-
-def rules_of(bound: BoundClause, columns: Schema) -> tuple[tuple[Rule, ...], tuple[Grouping, ...]]:
-    """The rules of the clause, with the head brought to the types of the columns."""
-    if bound.clause.aggregates:
-        return _grouped(bound, columns)
-    cells = tuple(cell for cell in bound.head if isinstance(cell, Expression))
-    return (_with_head(bound.clause.head.predicate, cells, columns.types, bound, f"{bound.clause.number}"),), ()
-
-
-def _with_head(
-    predicate: str, cells: tuple[Expression, ...], types: Sequence[Type], bound: BoundClause, label: str
-) -> Rule:
-    fields, body = list(bound.variables), list(bound.body)
-    arguments: list[Argument] = []
-    for cell, type in zip(cells, types, strict=True):
-        cell = coerce(cell, type)
-        match cell:
-            case Literal():
-                arguments.append(Const(cell))
-            case Column():
-                arguments.append(_var(cell))
-            case _:
-                fields.append(Field(f"?h{len(fields) + 1}", type, cell.nullable))
-                variable = Var(len(fields) - 1, fields[-1].name)
-                body.append(Assign(variable, cell))
-                arguments.append(variable)
-    return Rule(rules.Atom(predicate, tuple(arguments)), tuple(body), Schema(tuple(fields)), label)
-
-
-def _grouped(bound: BoundClause, columns: Schema) -> tuple[tuple[Rule, ...], tuple[Grouping, ...]]:
-    clause = bound.clause
-    predicate, number = clause.head.predicate, clause.number
-    rows, groups = f"{predicate}^rows{number}", f"{predicate}^groups{number}"
-    keys = tuple(cell for cell in bound.head if isinstance(cell, Expression))
-    calls = tuple(cell for cell in bound.head if isinstance(cell, GroupedCell))
-    looked_at = tuple(cell.argument for cell in calls if cell.argument is not None)
-    every = tuple(Column(i, f.name, f.type, f.nullable) for i, f in enumerate(bound.variables))
-    cells = (*keys, *looked_at, *(column for column in every if column not in keys + looked_at))
-    inner = _with_head(rows, cells, tuple(cell.type for cell in cells), bound, f"{number}")
-    places = iter(range(len(keys), len(keys) + len(looked_at)))
-    grouping = Grouping(
-        groups,
-        rows,
-        len(keys),
-        tuple(GroupCall(cell.function, None if cell.argument is None else next(places)) for cell in calls),
-    )
-    return (inner, _taking(groups, bound, columns, number)), (grouping,)
-
-
-def _taking(groups: str, bound: BoundClause, columns: Schema, number: int) -> Rule:
-    """``p(…) :- p^groups(keys, values)``, in the order of the head."""
-    fields: list[Field] = []
-    for cell in sorted(bound.head, key=lambda cell: isinstance(cell, GroupedCell)):
-        type = cell.type
-        if isinstance(cell, GroupedCell) and cell.function == "sum" and cell.argument is not None:
-            type = sum_type(cell.argument.type)
-        fields.append(Field(f"v{len(fields) + 1}", type, cell.nullable))
-    order = sorted(range(len(bound.head)), key=lambda i: isinstance(bound.head[i], GroupedCell))
-    place = {position: index for index, position in enumerate(order)}
-    every = tuple(Column(i, f.name, f.type, f.nullable) for i, f in enumerate(fields))
-    atom = rules.Atom(groups, tuple(_var(column) for column in every))
-    taking = replace(bound, variables=tuple(fields), body=(atom,))
-    cells = tuple(every[place[position]] for position in range(len(bound.head)))
-    return _with_head(bound.clause.head.predicate, cells, columns.types, taking, f"{number}")
-
-
-def _var(column: Column) -> Var:
+def variable_of(column: Column) -> Var:
     return Var(column.index, column.name)
 
 

@@ -1,7 +1,7 @@
 """One rule, evaluated set at a time in one chain: it begins at one atom and takes the others where they are bound.
 
-The next atom is the first of the body if it is still to come (in maintenance rules that is the change, which is small),
-else the first one that shares a variable with what is bound. Conditions stand as early as their variables allow, those
+The next atom is the first that shares a variable with what is bound, in the order of the body; in maintenance rules the
+change stands first there, which is small. Conditions stand as early as their variables allow, those
 that can fail and negations after all atoms. An assignment that can fail comes early only if an atom needs its variable.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from tidemark.algebra.expressions import Column, Expression, Value, transform
 from tidemark.algebra.failing import can_fail
 from tidemark.algebra.scalar import Row, value_of
-from tidemark.datalog.relations import Positions, Relation, key_of
+from tidemark.datalog.relations import Positions, Relation, cells_at
 from tidemark.datalog.rules import Argument, Assign, Atom, Condition, Const, Not, Part, Rule, Var
 
 Bindings = Collection[Row]
@@ -46,8 +46,7 @@ def ordered_parts(rule: Rule, start: int) -> tuple[Part, ...]:
         bound |= first[1].variables
     settle()
     while atoms:
-        chosen = next((pair for pair in atoms if pair[0] == 0), None)
-        chosen = chosen or next((pair for pair in atoms if pair[1].variables & bound), atoms[0])
+        chosen = next((pair for pair in atoms if not pair[1].variables or pair[1].variables & bound), atoms[0])
         atoms.remove(chosen)
         ordered.append(chosen[1])
         bound |= chosen[1].variables
@@ -87,11 +86,28 @@ class Chain:
             if not bindings:
                 return set()
             bindings = step(bindings, relations)
-        return {self.head(binding) for binding in bindings}
+        return set(map(self.head, bindings))
 
 
 def chain_of(rule: Rule, start: int) -> Chain:
-    """The chain of a rule that begins at its atom number ``start``; without atoms it begins at -1, an empty row."""
+    """The chain of a rule that begins at its atom number ``start``; without atoms it begins at -1, an empty row.
+
+    Chains are kept by the rule's identity: the rules of a view come back with every transaction.
+    """
+    kept = _KEPT.get((id(rule), start))
+    if kept is None:
+        if len(_KEPT) >= MOST_KEPT:
+            _KEPT.clear()
+        # The rule is kept too, so that its identity cannot be taken by another one.
+        kept = _KEPT[id(rule), start] = (rule, _compiled(rule, start))
+    return kept[1]
+
+
+MOST_KEPT = 4096
+_KEPT: dict[tuple[int, int], tuple[Rule, Chain]] = {}
+
+
+def _compiled(rule: Rule, start: int) -> Chain:
     parts = ordered_parts(rule, start)
     later = [frozenset[int]()] * (len(parts) + 1)
     later[-1] = rule.head.variables
@@ -113,14 +129,16 @@ def chain_of(rule: Rule, start: int) -> Chain:
 def _beginning(atom: Atom, needed: frozenset[int]) -> tuple[Callable[[Iterable[Row]], Bindings], tuple[int, ...]]:
     constants, new, equal = _positions(atom, ())[1:]
     kept = tuple(index for index in new if index in needed)
-    places = tuple(new[index] for index in kept)
+    cells = cells_at(tuple(new[index] for index in kept))
 
     def begin(rows: Iterable[Row]) -> Bindings:
-        return {
-            key_of(row, places)
-            for row in rows
-            if all(row[p] == v for p, v in constants) and all(row[p] == row[q] for p, q in equal)
-        }
+        if constants or equal:
+            rows = (
+                row
+                for row in rows
+                if all(row[p] == v for p, v in constants) and all(row[p] == row[q] for p, q in equal)
+            )
+        return set(map(cells, rows))
 
     return begin, kept
 
@@ -166,7 +184,7 @@ def _keys(atom: Atom, layout: tuple[int, ...]) -> tuple[Positions, Callable[[Row
     values, places = dict(constants), dict(bound)
     positions = tuple(sorted([*values, *places]))
     if not values:
-        return positions, lambda binding: tuple(binding[places[position]] for position in positions)
+        return positions, cells_at(tuple(places[position] for position in positions))
 
     def key(binding: Row) -> Row:
         return tuple(values[p] if p in values else binding[places[p]] for p in positions)
@@ -179,17 +197,19 @@ def _join(atom: Atom, layout: tuple[int, ...], needed: frozenset[int]) -> tuple[
     _, _, new, equal = _positions(atom, layout)
     old_kept = tuple(place for place, index in enumerate(layout) if index in needed)
     new_kept = tuple(index for index in new if index in needed)
-    new_places = tuple(new[index] for index in new_kept)
+    new_cells, kept_cells = cells_at(tuple(new[index] for index in new_kept)), cells_at(old_kept)
+    found_key = cells_at(positions)
 
     def join(bindings: Bindings, relations: Mapping[str, Relation]) -> Bindings:
         groups: dict[Row, list[Row]] = {}
         for binding in bindings:
-            groups.setdefault(key(binding), []).append(key_of(binding, old_kept))
+            groups.setdefault(key(binding), []).append(kept_cells(binding))
         result: set[Row] = set()
         for row in relations[atom.predicate].matching(positions, groups.keys()):
-            if all(row[p] == row[q] for p, q in equal):
-                added = key_of(row, new_places)
-                result.update(kept + added for kept in groups[key_of(row, positions)])
+            if not equal or all(row[p] == row[q] for p, q in equal):
+                added = new_cells(row)
+                for kept in groups[found_key(row)]:
+                    result.add(kept + added)
         return result
 
     return join, tuple(layout[place] for place in old_kept) + new_kept
@@ -202,7 +222,7 @@ def _anti_join(negation: Not, layout: tuple[int, ...]) -> Step:
         asked = {key(binding) for binding in bindings}
         if negation.strict:
             asked = {one for one in asked if None not in one}
-        found = {key_of(row, positions) for row in relations[negation.atom.predicate].matching(positions, asked)}
+        found = set(map(cells_at(positions), relations[negation.atom.predicate].matching(positions, asked)))
         return [binding for binding in bindings if key(binding) not in found]
 
     return anti_join
@@ -227,8 +247,7 @@ def _placed(expression: Expression, layout: tuple[int, ...]) -> Expression:
 def _picker(head: Atom, layout: tuple[int, ...]) -> Callable[[Row], Row]:
     cells = [(layout.index(a.index), None) if isinstance(a, Var) else (-1, _constant(a)) for a in head.arguments]
     if all(place >= 0 for place, _ in cells):
-        places = tuple(place for place, _ in cells)
-        return lambda binding: tuple(binding[place] for place in places)
+        return cells_at(tuple(place for place, _ in cells))
     return lambda binding: tuple(binding[place] if place >= 0 else value for place, value in cells)
 
 

@@ -10,20 +10,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidemark.datalog.demand import Demand, QueryRules, Rewritten, asking, query_rules, rewritten
-from tidemark.datalog.maintenance_rules import INSERTED, NEW, StratumRules, maintenance_rules, variant
+from tidemark.datalog.maintenance_rules import (
+    INSERTED,
+    NEW,
+    StratumRules,
+    additions,
+    maintenance_rules,
+    survivor,
+    variant,
+)
 from tidemark.datalog.program import Program
 from tidemark.datalog.rules import Atom, Rule, Var, listing
 
 
 @dataclass(frozen=True)
 class StratumDemands:
-    """The rules of one stratum: D with its demands; R and I with theirs; E1's demands; those of changed groups."""
+    """The rules of one stratum: D with its demands; R and I with theirs; E1's demands; those of changed groups.
+
+    ``closing`` are N' and N'' of its own predicates, for the strata above.
+    """
 
     maintenance: StratumRules
     deletions: Rewritten
     additions: Rewritten
     idle: tuple[Rule, ...]
     groups: tuple[Demand, ...]
+    closing: tuple[Rule, ...]
 
 
 @dataclass(frozen=True)
@@ -79,6 +91,11 @@ def _of_stratum(stratum: StratumRules, program: Program) -> StratumDemands:
         rewritten((*stratum.rederivations, *stratum.insertions), on_demand),
         tuple(_idle_check(name, program) for name in stratum.stratum.predicates) if stratum.effects else (),
         groups,
+        tuple(
+            rule
+            for name in stratum.stratum.predicates
+            for rule in (survivor(name, program), *additions(name, program, (INSERTED,)))
+        ),
     )
 
 

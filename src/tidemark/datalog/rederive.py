@@ -17,10 +17,10 @@ from tidemark.datalog.changes import Change, regrouped
 from tidemark.datalog.demand import Demand, magic
 from tidemark.datalog.fixpoint import Evaluation, Limits
 from tidemark.datalog.grouping import grouped
-from tidemark.datalog.maintenance_rules import DELETED, INSERTED, MINUS, NEW, PLUS, additions, survivor, variant
+from tidemark.datalog.maintenance_rules import DELETED, INSERTED, MINUS, NEW, PLUS, variant
 from tidemark.datalog.program import Program
 from tidemark.datalog.rederivation_rules import DemandProgram, StratumDemands, demand_program
-from tidemark.datalog.relations import Lookup, NewState, Relation, Remembered, Rows, key_of
+from tidemark.datalog.relations import Lookup, NewState, Relation, Remembered, Rows, cells_at
 from tidemark.datalog.rules import Grouping
 
 
@@ -100,6 +100,7 @@ class _State:
                 self._propagate(number, stratum)
         for name in rules.stratum.predicates:
             self._close(name)
+        self.evaluation.add(stratum.closing)
 
     def _regroup(self, grouping: Grouping, demand: Demand) -> None:
         change = self.changes.get(grouping.source, Change())
@@ -140,7 +141,6 @@ class _State:
         self.relations[variant(name, DELETED)] = Rows(change.minus)
         self.relations[variant(name, INSERTED)] = Rows(change.plus)
         self.relations[variant(name, NEW)] = Rows()
-        self.evaluation.add([survivor(name, self.program), *additions(name, self.program, (INSERTED,))])
 
 
 class _Groups:
@@ -156,7 +156,7 @@ class _Groups:
         self.answered = 0
 
     def answer(self) -> bool:
-        keys = {key_of(row, self.places) for row in self.asked.order[self.answered :]}
+        keys = set(map(cells_at(self.places), self.asked.order[self.answered :]))
         self.answered = len(self.asked)
         if not keys:
             return False

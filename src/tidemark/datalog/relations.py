@@ -1,12 +1,17 @@
 """Where rows come from while rules are evaluated: look-ups, so that an engine can serve what is near to a change.
 
 A look-up asks for many keys at once: all rows of a relation whose columns at ``positions`` are one of ``keys``, by
-identity, NULL the same as NULL. Without positions it asks for every row.
+identity, NULL the same as NULL. Without positions it asks for every row. A key may be of another exact number type than
+its column, since these meet by value: 1 asks for 1.00, and 1.50 is in no column of integers.
+
+Rows are sets: whoever keeps a bag gives each row once, and a change only where a row comes or goes altogether.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
+from operator import itemgetter
 from typing import Protocol
 
 from tidemark.algebra.scalar import Row
@@ -58,8 +63,9 @@ class Rows:
                 self.order.append(row)
                 added.append(row)
         for positions, index in self._indexes.items():
+            key = cells_at(positions)
             for row in added:
-                index.setdefault(key_of(row, positions), []).append(row)
+                index.setdefault(key(row), []).append(row)
         return added
 
     def matching(self, positions: Positions, keys: Collection[Row]) -> Iterable[Row]:
@@ -68,9 +74,10 @@ class Rows:
         index = self._indexes.get(positions)
         if index is None:
             index = self._indexes[positions] = {}
+            key = cells_at(positions)
             for row in self.order:
-                index.setdefault(key_of(row, positions), []).append(row)
-        return [row for key in keys for row in index.get(key, ())]
+                index.setdefault(key(row), []).append(row)
+        return [row for one in keys for row in index.get(one, ())]
 
 
 class Remembered:
@@ -85,8 +92,9 @@ class Remembered:
         missing = [key for key in keys if key not in known]
         if missing:
             known.update({key: [] for key in missing})
+            key_of = cells_at(positions)
             for row in self._lookup.matching(self._relation, positions, missing):
-                known[key_of(row, positions)].append(row)
+                known[key_of(row)].append(row)
         return [row for key in keys for row in known[key]]
 
 
@@ -111,5 +119,16 @@ class Memory:
         return self._relations[relation].matching(positions, keys)
 
 
-def key_of(row: Row, positions: Positions) -> Row:
-    return tuple(row[position] for position in positions)
+@lru_cache(maxsize=1024)
+def cells_at(positions: Positions) -> Callable[[Row], Row]:
+    """A function from a row to its cells at the positions.
+
+    >>> cells_at((2, 0))((1, 2, 3)), cells_at((1,))((1, 2, 3)), cells_at(())((1, 2, 3))
+    ((3, 1), (2,), ())
+    """
+    if not positions:
+        return lambda row: ()
+    if len(positions) == 1:
+        (only,) = positions
+        return lambda row: (row[only],)
+    return itemgetter(*positions)
