@@ -55,6 +55,10 @@ PINNED: Final = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "2000",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.sql.parquet.mergeSchema": "false",
+    # Memory: the parser remembers how it read each kind of text, without a limit unless there is one here. Long
+    # statements of many kinds filled two gigabytes with that (about six kilobytes for each state of its automaton).
+    "spark.sql.parser.manageParserCaches": "true",
+    "spark.sql.parser.parserDfaCacheFlushThreshold": "30000",
 }
 """For the engine's own session, whoever started Spark."""
 
