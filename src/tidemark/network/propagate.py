@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from tidemark.algebra.failing import can_fail
-from tidemark.algebra.plans import Plan, Stored, expressions_of, walk
+from tidemark.algebra.plans import Given, Plan, Stored, expressions_of, relations_of, walk
 from tidemark.algebra.printing import show_expression
 from tidemark.analysis.autonomy_updates import Statement
 from tidemark.engines.base import Engine
@@ -21,6 +21,7 @@ from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
 from tidemark.network.autonomous import AUTONOMOUS, Attempt
 from tidemark.network.build import Network
+from tidemark.network.contents import REASON, by_content
 from tidemark.network.front import Front
 from tidemark.network.nodes import Node, NodeKind, Refresh, Stage
 from tidemark.network.refreshes import WHOLE, RefreshCache
@@ -87,8 +88,8 @@ def _advance(node: Node, network: Network, wave: Wave, engine: Engine, cache: Re
     plan = cache.get(node, changed, matter.deltas)
     if plan.strategy == "differential":
         found = _autonomous(cache.attempts(node, changed, matter.deltas), given, engine)
-        if found is None and wave.statement is not None and _rows_below(plan, node, engine) >= WORTH_A_PROOF:
-            found = cache.by_statement(node, wave.statement, matter.deltas)
+        if found is None and _rows_below(plan, node, engine) >= WORTH_A_PROOF:
+            found = _proved(node, wave.statement, matter.deltas, given, engine, cache)
         plan = found or plan
     delta, read = _run(plan, node, given, engine)
     if delta.num_rows:
@@ -130,6 +131,31 @@ def _autonomous(attempts: Iterable[Attempt], given: Mapping[str, pa.Table], engi
                 return attempt.refresh
             attempt.failed()
     return None
+
+
+def _proved(
+    node: Node,
+    statement: Statement | None,
+    deltas: Mapping[str, pa.Table],
+    given: dict[str, pa.Table],
+    engine: Engine,
+    cache: RefreshCache,
+) -> Refresh | None:
+    """The autonomous step that a proof about the statement gives, for any content of the node or for the one that it
+    has, if nothing else that the node reads changed."""
+    if statement is None or deltas.keys() & relations_of(node.plan) != {statement.relation}:
+        return None
+    found = cache.by_statement(node, statement)
+    if found is not None:
+        return found
+    delta = by_content(node, statement, deltas[statement.relation], engine, cache.known)
+    if delta is None:
+        return None
+    given[_CHANGE] = delta
+    return Refresh((Stage(Given(_CHANGE, node.schema)),), AUTONOMOUS, REASON)
+
+
+_CHANGE: Final = "change"
 
 
 def _run(plan: Refresh, node: Node, given: dict[str, pa.Table], engine: Engine) -> tuple[pa.Table, int]:

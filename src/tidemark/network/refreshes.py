@@ -129,10 +129,8 @@ class RefreshCache:
         [relation] = changed
         return self._attempts(node, relation) if deltas[relation].num_rows <= BULK_ROWS else ()
 
-    def by_statement(self, node: Node, statement: Statement, deltas: Mapping[str, pa.Table]) -> Refresh | None:
+    def by_statement(self, node: Node, statement: Statement) -> Refresh | None:
         """The autonomous step that follows from the statement itself, if nothing else that the node reads changed."""
-        if deltas.keys() & relations_of(node.plan) != {statement.relation}:
-            return None
         key = (node.name, statement)
         if key not in self.proofs:
             if len(self.proofs) >= PROOFS_KEPT:
