@@ -1,4 +1,4 @@
-"""Steps that rest on a proof about a statement, or on the few rows of a view, instead of rows below (BLAKELEY 4.2–4.5).
+"""Steps that rest on a proof about a statement, or on the few rows of a view, instead of rows below (BLAKELEY 4).
 
 They are tried where many rows would have to be read; here always.
 """
