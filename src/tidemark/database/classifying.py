@@ -43,7 +43,7 @@ _NAMES: Final = {
     Class.DIFFERENTIAL: "differential",
 }
 
-_OF_TEXT: Final = "proved of the statement; what is run sees only the rows that changed, and reads tables for them"
+_OF_TEXT: Final = "proved of the statement; the run tries that only where tables of a million rows would be read"
 
 
 @dataclass(frozen=True)
