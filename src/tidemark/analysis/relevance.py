@@ -68,11 +68,6 @@ def influence(plan: Plan, relation: str, facts_of_relations: Mapping[str, Facts]
         return Influence(relation, facts, ways, _filter(ways, facts))
 
 
-def relevance_filter(plan: Plan, relation: str, facts_of_relations: Mapping[str, Facts]) -> Expression | None:
-    """The condition on rows of the relation without which they have no effect on the plan; None if there is none."""
-    return influence(plan, relation, facts_of_relations).filter
-
-
 def _filter(ways: tuple[Way, ...], facts: Facts) -> Expression | None:
     found: list[Expression] = []
     for way in ways:

@@ -143,7 +143,7 @@ def _proved(
 ) -> Refresh | None:
     """The autonomous step that a proof about the statement gives, for any content of the node or for the one that it
     has, if nothing else that the node reads changed."""
-    if statement is None or deltas.keys() & relations_of(node.plan) != {statement.relation}:
+    if statement is None or cache.without_autonomy or deltas.keys() & relations_of(node.plan) != {statement.relation}:
         return None
     found = cache.by_statement(node, statement)
     if found is not None:
