@@ -32,7 +32,11 @@ class Advice:
 
 def advice(name: str, plan: Plan, statement: Statement, keys: RelationKeys, checks: Checks) -> tuple[Advice, ...]:
     """Which columns to add to a view so that a statement becomes autonomous, or conditional: the fewest first."""
-    kept = Kept.of(name, plan)
+    return advice_of(Kept.of(name, plan), statement, keys, checks)
+
+
+def advice_of(kept: Kept, statement: Statement, keys: RelationKeys, checks: Checks) -> tuple[Advice, ...]:
+    """The same for what is stored of any definition."""
     now = class_of(kept, statement, keys, checks)
     found: dict[frozenset[str], Advice] = {}
     tried: set[frozenset[str]] = set()

@@ -8,6 +8,7 @@ always the same unknown.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -64,7 +65,7 @@ class Amount:
         return both(negation(self.null), negation(self.error))
 
 
-class Unknowns:
+class Unknowns(ABC):
     """The variables of one question. ``definitions`` say what the named numbers are; ``limits`` how far they go."""
 
     def __init__(self, facts: Facts, expressions: Iterable[Expression]) -> None:
@@ -80,11 +81,11 @@ class Unknowns:
         self._room = not any(character < " " for text in self.texts for character in text)
         self._names = 0
 
-    def truth(self, condition: Expression) -> Truth:
-        raise NotImplementedError  # in truth.py
+    @abstractmethod
+    def truth(self, condition: Expression) -> Truth: ...
 
-    def amount(self, expression: Expression) -> Amount:
-        raise NotImplementedError  # in amounts.py
+    @abstractmethod
+    def amount(self, expression: Expression) -> Amount: ...
 
     def nullness(self, expression: Expression) -> tuple[Formula, Formula]:
         """When the expression is NULL, and when it fails."""

@@ -14,7 +14,7 @@ from typing import Final
 from tidemark.algebra.expressions import TRUE, Call, Column, Expression, columns_of, transform
 from tidemark.algebra.plans import relations_of
 from tidemark.analysis.autonomy import rules_of
-from tidemark.analysis.autonomy_advice import showing
+from tidemark.analysis.autonomy_advice import advice_of, showing
 from tidemark.analysis.autonomy_boundaries import boundaries
 from tidemark.analysis.autonomy_classes import Class, class_of, decides
 from tidemark.analysis.autonomy_kept import Kept
@@ -123,6 +123,9 @@ class _Analysis:
     def wider(self) -> tuple[Wider, ...]:
         """Columns that would make the statement autonomous for all parameters; no set that contains a smaller one."""
         table = self.template.table
+        if not self.template.parameters:
+            wider = advice_of(self.kept, self._statement, self.known.keys, self.checks)
+            return tuple(Wider(way.columns, "autonomous") for way in wider if way.kind is Class.AUTONOMOUS)
         refusals = rules_of(self.kept, table.name, self.known.keys).refusals
         own = (column for column in columns_of(self.template.where) if column < len(table.schema))
         asked = {f"{table.name}.{table.schema[column].name}" for column in own}
