@@ -25,7 +25,8 @@ LAYERS = (
     ("database",),
     ("network",),
     ("passes",),  # rewrites of plans and differentials, between those who derive them and those who run them
-    ("analysis", "calculus", "sql", "datalog"),
+    ("analysis", "calculus", "sql"),
+    ("datalog",),  # a view of SQL can be a program, and recursion in SQL becomes rules
     ("engines",),
     ("log",),
     ("algebra",),

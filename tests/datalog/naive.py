@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidemark.algebra.functions import rank
+from tidemark.algebra.rules import Anything, Assign, Atom, Condition, Const, Grouping, Rule, Var
 from tidemark.algebra.scalar import value_of
 from tidemark.datalog.program import Program
-from tidemark.datalog.rules import Anything, Assign, Atom, Condition, Const, Grouping, Rule, Var
 
 Rows = set[tuple[Any, ...]]
 Relations = Mapping[str, Rows]

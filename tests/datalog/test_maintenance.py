@@ -10,13 +10,13 @@ from hypothesis import given, settings
 
 from tests.datalog import naive
 from tests.datalog.programs import CLOSURE, PROGRAMS, RELATIONS, changes
+from tidemark.algebra.rules import Atom, listing
 from tidemark.algebra.types import VARCHAR, Field, Schema
 from tidemark.datalog.changes import Change, net
 from tidemark.datalog.maintain import maintain
 from tidemark.datalog.maintenance_rules import maintenance_rules
 from tidemark.datalog.program import Program, bind_program
 from tidemark.datalog.relations import Memory
-from tidemark.datalog.rules import Atom, listing
 
 EDGE = Schema((Field("a", VARCHAR, nullable=False), Field("b", VARCHAR, nullable=False)))
 GRAPH = bind_program(CLOSURE, {"edge": EDGE})

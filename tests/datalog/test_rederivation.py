@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from tests.datalog import naive
 from tests.datalog.programs import PROGRAMS, changes
 from tests.datalog.test_maintenance import EDGE, EDGES, GRAPH, OTHERS, after, assert_exact, pairs
+from tidemark.algebra.rules import listing
 from tidemark.algebra.types import VARCHAR, Field, Schema
 from tidemark.datalog.changes import Change
 from tidemark.datalog.evaluate import evaluate
@@ -19,7 +20,6 @@ from tidemark.datalog.program import bind_program
 from tidemark.datalog.rederivation_rules import demand_program
 from tidemark.datalog.rederive import rederive
 from tidemark.datalog.relations import Memory, Rows
-from tidemark.datalog.rules import listing
 
 PAIR = Schema((Field("a", VARCHAR, nullable=False), Field("b", VARCHAR, nullable=False)))
 

@@ -17,6 +17,7 @@ from tidemark.algebra.plans import (
     Difference,
     Distinct,
     Filter,
+    Fixpoint,
     Intersection,
     Join,
     Plan,
@@ -79,6 +80,8 @@ def approximate_columns(plan: Plan, known: Known) -> frozenset[int]:
             return frozenset(i for i in approximate_columns(source, known) if i < len(plan.schema))
         case Touched(input=source):
             return approximate_columns(source, known)
+        case Fixpoint():
+            return frozenset()
     inputs = plan.inputs()
     return approximate_columns(inputs[0], known) if inputs else frozenset()
 
@@ -109,6 +112,8 @@ def _keys(plan: Plan) -> list[tuple[str, Plan, frozenset[int]]]:
             return [("PARTITION BY", source, _columns(partition))]
         case Difference(left=left, right=right) | Intersection(left=left, right=right):
             return [("a set operation", side, frozenset(range(len(side.schema)))) for side in (left, right)]
+        case Fixpoint(parts=parts):
+            return [("a recursion", part, frozenset(range(len(part.schema)))) for part in parts]
         case Join(predicate=predicate):
             return [("a join", plan, _columns(_equalities(predicate)))]
         case Filter(input=source, predicate=predicate):

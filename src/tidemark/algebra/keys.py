@@ -31,6 +31,7 @@ from tidemark.algebra.plans import (
     Difference,
     Distinct,
     Filter,
+    Fixpoint,
     Intersection,
     Join,
     Net,
@@ -139,6 +140,8 @@ def _facts(plan: Plan, relation_keys: RelationKeys) -> _Facts:
         case Aggregate(input=source, keys=keys, signed=False):
             groups = _projected(_without_keys(of(source)), keys)
             return _Facts(nothing.width, frozenset({frozenset(range(len(keys)))}), groups.dependencies).minimal()
+        case Fixpoint():
+            return replace(nothing, keys=frozenset({frozenset(range(nothing.width))}))
         case Difference(left=left):
             return of(left)
         case Intersection(left=left, right=right):

@@ -16,6 +16,7 @@ from tidemark.algebra.aggregates import AggregateCall as AggregateCall
 from tidemark.algebra.aggregates import AggregateFunction as AggregateFunction
 from tidemark.algebra.aggregates import SortKey as SortKey
 from tidemark.algebra.expressions import Column, Expression, Value, columns_of
+from tidemark.algebra.rules import Rule
 from tidemark.algebra.types import BIGINT, BOOLEAN, Field, Schema
 from tidemark.algebra.windows import WindowCall as WindowCall
 
@@ -462,6 +463,44 @@ class Sort(Plan):
 
     def with_inputs(self, inputs: tuple[Plan, ...]) -> Plan:
         return replace(self, input=inputs[0])
+
+
+@dataclass(frozen=True)
+class Fixpoint(Plan):
+    """The rows of one predicate in the least fixpoint of some rules: a set, so that each row has weight one.
+
+    The rules read the ``parts`` as sets, under the names in ``sources``, and derive the ``members``, of which
+    ``predicate`` is one. Everything that the members need of one another is here. Recursion that goes on for more
+    rounds, or derives more rows of one member, than the limits say is taken for one that does not end.
+    """
+
+    parts: tuple[Plan, ...]
+    sources: tuple[str, ...]
+    rules: tuple[Rule, ...]
+    members: tuple[tuple[str, Schema], ...]
+    predicate: str
+    max_rounds: int = 10_000
+    max_rows: int = 10_000_000
+
+    def __post_init__(self) -> None:
+        _require(len(self.parts) == len(self.sources), "a fixpoint needs one name for each part")
+        _require(self.predicate in dict(self.members), f"no rule derives {self.predicate}")
+        known = {*self.sources, *dict(self.members)}
+        _require(all(rule.reads <= known for rule in self.rules), "a rule reads what is neither part nor member")
+
+    @property
+    def schema(self) -> Schema:
+        return dict(self.members)[self.predicate]
+
+    def inputs(self) -> tuple[Plan, ...]:
+        return self.parts
+
+    def with_inputs(self, inputs: tuple[Plan, ...]) -> Plan:
+        return replace(self, parts=inputs)
+
+    def of(self, member: str) -> Fixpoint:
+        """The rows of another member of the same fixpoint."""
+        return replace(self, predicate=member)
 
 
 def empty(schema: Schema) -> Values:

@@ -1,17 +1,14 @@
-"""Plans and expressions as readable text, for EXPLAIN, errors and tests."""
+"""Plans as readable text, for EXPLAIN, errors and tests."""
 
 from __future__ import annotations
 
-import datetime as dt
-
-from tidemark.algebra.expressions import Call, Case, Cast, Column, Expression, FieldOf, Literal, Value
-from tidemark.algebra.functions import FUNCTIONS
 from tidemark.algebra.plans import (
     Aggregate,
     AggregateCall,
     Difference,
     Distinct,
     Filter,
+    Fixpoint,
     Given,
     Intersection,
     Join,
@@ -31,51 +28,9 @@ from tidemark.algebra.plans import (
     Values,
     Window,
 )
+from tidemark.algebra.showing import show_expression as show_expression
+from tidemark.algebra.showing import show_value as show_value
 from tidemark.algebra.windows import WindowCall
-
-
-def show_value(value: Value) -> str:
-    match value:
-        case None:
-            return "NULL"
-        case bool():
-            return "TRUE" if value else "FALSE"
-        case str():
-            return "'" + value.replace("'", "''") + "'"
-        case dt.datetime():
-            return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
-        case dt.date():
-            return f"DATE '{value.isoformat()}'"
-    return str(value)
-
-
-def show_expression(expression: Expression) -> str:
-    """One line of text, close to the SQL that a person would write."""
-    match expression:
-        case Column(name=name):
-            return name
-        case Literal(value=value):
-            return show_value(value)
-        case Cast(argument=argument, type=target):
-            return f"CAST({show_expression(argument)} AS {target})"
-        case Case(branches=branches, default=default):
-            whens = " ".join(f"WHEN {show_expression(c)} THEN {show_expression(v)}" for c, v in branches)
-            return f"CASE {whens} ELSE {show_expression(default)} END"
-        case FieldOf(argument=argument):
-            return f"({show_expression(argument)}).{expression.name}"
-        case Call(function=name, arguments=arguments):
-            texts = [show_expression(argument) for argument in arguments]
-            infix = FUNCTIONS[name].infix
-            if infix is not None and len(texts) == 2:
-                return f"({texts[0]} {infix} {texts[1]})"
-            if name.startswith("is_") and len(texts) == 1:
-                return f"({texts[0]} {name.replace('_', ' ').upper()})"
-            if name == "not":
-                return f"(NOT {texts[0]})"
-            if name == "in_list":
-                return f"({texts[0]} IN ({', '.join(texts[1:])}))"
-            return f"{name}({', '.join(texts)})"
-    raise TypeError(f"not an expression: {expression!r}")
 
 
 def show_aggregate(call: AggregateCall) -> str:
@@ -170,6 +125,8 @@ def show_node(plan: Plan) -> str:
             return f"Repeat {show_expression(times)} times"
         case Unnest(array=array, names=names):
             return f"Unnest {show_expression(array)} AS {', '.join(names)}"
+        case Fixpoint(predicate=predicate, rules=rules):
+            return f"Fixpoint of {predicate}: {' '.join(map(str, rules))}"
         case Union() | Negate() | Net() | Distinct() | Difference() | Intersection():
             return type(plan).__name__
     raise TypeError(f"not a plan: {plan!r}")
@@ -224,5 +181,7 @@ def show_algebra(plan: Plan) -> str:
             return f"ω[{', '.join(inner)}] {show_algebra(source)}"
         case Sort(input=source, keys=sort_keys, limit=limit):
             return f"first[{limit}; {_order(sort_keys)}] {show_algebra(source)}"
+        case Fixpoint(predicate=predicate, parts=parts):
+            return f"μ[{predicate}]({', '.join(map(show_algebra, parts))})"
         case _:
             return show_node(plan)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tidemark.algebra.plans import Aggregate, Difference, Distinct, Intersection, Plan, Union
+from tidemark.algebra.plans import Aggregate, Difference, Distinct, Fixpoint, Intersection, Plan, Union
 
 
 def term_count(plan: Plan) -> int:
@@ -19,7 +19,7 @@ def term_count(plan: Plan) -> int:
     >>> term_count(Join(Union((one, one)), Union((one, one, one)), TRUE))
     6
     """
-    if isinstance(plan, Distinct | Aggregate | Difference | Intersection):
+    if isinstance(plan, Distinct | Aggregate | Difference | Intersection | Fixpoint):
         return 1
     if isinstance(plan, Union):
         return sum(term_count(part) for part in plan.parts)

@@ -35,6 +35,7 @@ from tidemark.algebra.plans import (
     Difference,
     Distinct,
     Filter,
+    Fixpoint,
     Intersection,
     Join,
     Negate,
@@ -240,6 +241,9 @@ class Tracing:
                 return [way.seen_as(source.columns()) for way in of(source)]
             case Difference(left=left, right=right) | Intersection(left=left, right=right):
                 return [way.seen_as(plan.columns()) for way in of(left) + of(right)]
+            case Fixpoint(parts=parts):
+                seen = (way.seen_as(part.columns()) for part in parts for way in of(part))
+                return [_with_more(replace(way.giving(()), settled=True), plan.schema) for way in seen]
             case Aggregate() | Window() | Sort():
                 return [_through_bag(way, plan) for way in of(plan.inputs()[0])]
         return []

@@ -17,6 +17,7 @@ from tidemark.algebra.plans import (
     Difference,
     Distinct,
     Filter,
+    Fixpoint,
     Given,
     Intersection,
     Join,
@@ -90,6 +91,6 @@ def differentiate(plan: Plan, changed: Set[str], shared: Mapping[Plan, str] = NO
             return incremental_group(plan, deltas[0])
         case Window():
             return incremental_window(plan, deltas[0])
-        case Sort():
+        case Sort() | Fixpoint():
             return union((new(plan), Negate(old(plan))), plan.schema)
     raise TypeError(f"no incremental form of {type(plan).__name__}")

@@ -18,7 +18,8 @@ from tidemark.database.inspection import TransactionState, transaction_state
 from tidemark.errors import TidemarkError
 from tidemark.sql import statements as st
 
-_DEFINITIONS = (st.CreateTable, st.CreateView, st.AlterTable, st.Drop)
+_VIEWS = (st.CreateView, st.CreateProgram)
+_DEFINITIONS = (st.CreateTable, *_VIEWS, st.AlterTable, st.Drop)
 _CHANGES = (st.Insert, st.Update, st.Delete)
 
 
@@ -128,7 +129,7 @@ class ScriptRun:
 
     def _report(self, block: _Block, version: int) -> Committed:
         views = [name for name, rows in rows_by_view(self._database).items() if rows is not None]
-        created = {p.statement.name for p in block.pieces if isinstance(p.statement, st.CreateView)}
+        created = {name for p in block.pieces if isinstance(p.statement, _VIEWS) for name in p.statement.names}
         trace = self._database.trace(version).to_pylist()
         steps = {step["node"]: step for step in trace}
         changed = [name for name in views if name in steps and steps[name]["rows_out"]]
@@ -153,10 +154,11 @@ class ScriptRun:
         return ViewChange(view, rows, weights, str(step["strategy"]), float(str(step["milliseconds"])))
 
     def _detail(self, piece: Piece, seconds: float) -> str:
-        if not isinstance(piece.statement, st.CreateView) or not piece.statement.materialized:
+        if not isinstance(piece.statement, _VIEWS) or not piece.statement.materialized:
             return ""
-        rows = rows_by_view(self._database).get(piece.statement.name)
-        return f"{counted(rows or 0, 'row')}, {duration(seconds * 1000)}"
+        stored = rows_by_view(self._database)
+        rows = sum(stored.get(name) or 0 for name in piece.statement.names)
+        return f"{counted(rows, 'row')}, {duration(seconds * 1000)}"
 
     def _note(self, what: str, block: _Block) -> None:
         done = "; ".join(piece.summary for piece in block.pieces) or block.first.summary
@@ -202,7 +204,7 @@ def rows_by_view(database: Database) -> dict[str, int | None]:
 
 def _heading(piece: Piece) -> str:
     """The statement on one line; of a definition only what is defined."""
-    if not isinstance(piece.statement, st.CreateTable | st.CreateView):
+    if not isinstance(piece.statement, (st.CreateTable, *_VIEWS)):
         return piece.summary
     words = piece.summary.replace("(", " ( ").split()
     return " ".join(takewhile(lambda word: word.upper() not in ("(", "AS", "WITH"), words))

@@ -12,13 +12,15 @@ from tidemark.calculus.as_of import Block, resolve
 from tidemark.database.reading import first_principle
 from tidemark.engines.base import Engine
 from tidemark.log import deltas
+from tidemark.network.settle import settle
 from tidemark.sql.catalog import Catalog, View
 
 
 def audit(view: View, catalog: Catalog, engine: Engine) -> pa.Table:
     """The rows whose stored weight differs from what it should be, with the difference."""
     expected = resolve(first_principle(view.plan, catalog), Block())
-    found = engine.evaluate(union((Stored(view.name, view.schema), Negate(expected)), view.schema), {})
+    difference = union((Stored(view.name, view.schema), Negate(expected)), view.schema)
+    found = engine.evaluate(*settle(difference, {}, engine))
     return _without_close(found, view.approximate) if view.approximate else found
 
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tidemark.sql.catalog import Catalog, Relation, Table, View
+from tidemark.sql.programs import Definition, bind_named
 from tidemark.sql.redefine import bind_alter, with_altered
-from tidemark.sql.statements import AlterTable, CreateTable, CreateView, parse_script
+from tidemark.sql.statements import AlterTable, CreateTable, parse_script
 from tidemark.sql.tables import bind_table
 from tidemark.sql.text import Source
-from tidemark.sql.views import bind_view
 
 
 def changes(before: Catalog, after: Catalog, born: Mapping[str, int], version: int) -> list[str]:
@@ -59,19 +59,21 @@ def restore(records: Iterable[str]) -> tuple[Catalog, dict[str, int]]:
         if "alter" in record:
             catalog = _altered(record, catalog)
             continue
-        relation = define(record["sql"], record["dialect"], catalog, record.get("seen"))
+        relation = define(record["sql"], record["dialect"], catalog, record.get("seen"), record["name"])
         catalog = catalog.with_relation(relation)
         versions[relation.name] = record["version"]
     return catalog, versions
 
 
-def define(sql: str, dialect: str, catalog: Catalog, seen: Mapping[str, int] | None = None) -> Relation:
-    """The relation that one CREATE statement defines."""
+def define(
+    sql: str, dialect: str, catalog: Catalog, seen: Mapping[str, int] | None = None, name: str | None = None
+) -> Relation:
+    """The relation that a CREATE statement defines, or that of them with the name, if it defines several."""
     [(statement, source)] = parse_script(Source(sql, dialect))
     if isinstance(statement, CreateTable):
         return bind_table(statement, source)
-    assert isinstance(statement, CreateView)
-    return bind_view(statement, catalog, source, seen)
+    assert isinstance(statement, Definition)
+    return bind_named(statement, name or statement.names[0], catalog, source, seen)
 
 
 def _altered(record: Mapping[str, Any], catalog: Catalog) -> Catalog:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 import pyarrow as pa
 
 from tidemark.algebra.clock import CLOCK
-from tidemark.algebra.plans import Aggregate
+from tidemark.algebra.plans import Aggregate, Fixpoint
 from tidemark.calculus.as_of import Block
 from tidemark.database import clock, records
 from tidemark.database.altering import as_altered
@@ -25,7 +25,7 @@ from tidemark.errors import TidemarkError
 from tidemark.log.commit import Commit, Creation
 from tidemark.network import NodeKind, Wave, propagate
 from tidemark.network.autonomous import Known
-from tidemark.network.nodes import definition
+from tidemark.network.nodes import definition, expand
 from tidemark.network.settle import settle
 from tidemark.network.wave import given_deltas
 from tidemark.sql.catalog import Catalog
@@ -188,7 +188,12 @@ class Store:
         keys = view_keys(transition.after, known_of(transition.after, self.catalog, self.refreshes.known))
         for node in new_nodes:
             is_state = node.kind is NodeKind.STATE
-            plan, given = settle(definition(node, block), given, engine, unstored=unstored)
+            if isinstance(node.plan, Fixpoint):
+                # A recursion is evaluated before anything is stored, so it reads what is below the new nodes.
+                below = replace(node, plan=expand(node.plan, {other.name: other.plan for other in new_nodes}))
+                plan, given = settle(definition(below, block), given, engine)
+            else:
+                plan, given = settle(definition(node, block), given, engine, unstored=unstored)
             key = node.keys if isinstance(node.plan, Aggregate) and is_state else ()
             order = key or keys.get(node.name, ())
             created.append(Creation(node.name, node.schema, plan, not is_state, is_state, key, order))

@@ -32,11 +32,11 @@ from tidemark.sql.changes import (
     bind_change,
     table_for_change,
 )
+from tidemark.sql.programs import Definition, bind_definition
 from tidemark.sql.queries import QueryBinder
 from tidemark.sql.redefine import bind_alter, with_altered, with_replaced
 from tidemark.sql.tables import bind_table
 from tidemark.sql.text import Source, fold
-from tidemark.sql.views import bind_view
 
 T = TypeVar("T")
 NOTHING: Mapping[str, pa.Table] = {}
@@ -131,7 +131,7 @@ class Transaction:
                 self._change(bind_change(statement, self.catalog, source))
             case st.CreateTable():
                 self._create_table(statement, source)
-            case st.CreateView():
+            case st.CreateView() | st.CreateProgram():
                 self._create_view(statement, source)
             case st.AlterTable():
                 self._alter_table(statement, source)
@@ -245,23 +245,29 @@ class Transaction:
             return
         self._define(table)
 
-    def _create_view(self, statement: st.CreateView, source: Source) -> None:
-        if statement.if_not_exists and self.catalog.get(statement.name) is not None:
+    def _create_view(self, statement: Definition, source: Source) -> None:
+        known = [name for name in statement.names if self.catalog.get(name) is not None]
+        if statement.if_not_exists and len(known) == len(statement.names):
             self.statements += 1
             return
-        view = bind_view(statement, self.catalog, source)
-        defined: tuple[View, ...] = (view,)
-        if statement.or_replace and self.catalog.get(view.name) is not None:
-            self._replace(view, source)
-            defined += self.catalog.above(view.name)
-        else:
-            self._define(view)
-        self.catalog = with_clock(self.catalog, view)
+        if statement.or_replace and known and len(statement.names) > 1:
+            raise TidemarkError(
+                "unsupported", "several views of one program cannot be replaced at once", hint="drop them first"
+            )
+        defined: list[View] = []
+        for view in bind_definition(statement, self.catalog, source):
+            defined.append(view)
+            if statement.or_replace and view.name in known:
+                self._replace(view, source)
+                defined += self.catalog.above(view.name)
+            else:
+                self._define(view)
+            self.catalog = with_clock(self.catalog, view)
         must_be_as_declared(self.catalog, defined)
 
     def _replace(self, view: View, source: Source) -> None:
         before = self.catalog.relations[view.name]
-        if not isinstance(before, View) or before.materialized != view.materialized:
+        if not isinstance(before, View) or kind_of(before) != kind_of(view):
             raise TidemarkError(
                 "wrong_kind",
                 f"{view.name!r} is a {kind_of(before)}, which a {kind_of(view)} cannot replace",

@@ -12,13 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tidemark.algebra import rules
 from tidemark.algebra.aggregates import sum_type
 from tidemark.algebra.coerce import coerce, common_of, is_text_literal
 from tidemark.algebra.expressions import Cast, Column, Expression, Literal
 from tidemark.algebra.literals import read_text
-from tidemark.algebra.types import BIGINT, DOUBLE, Field, Kind, Schema, Type
-from tidemark.datalog import rules
-from tidemark.datalog.rules import (
+from tidemark.algebra.rules import (
     Anything,
     Argument,
     Assign,
@@ -28,6 +27,7 @@ from tidemark.datalog.rules import (
     Part,
     Var,
 )
+from tidemark.algebra.types import BIGINT, DOUBLE, Field, Kind, Schema, Type
 from tidemark.datalog.syntax import (
     AggregateTerm,
     Atom,

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 from tidemark.algebra.expressions import Column, Expression, Value, transform
 from tidemark.algebra.failing import can_fail
+from tidemark.algebra.rules import Argument, Assign, Atom, Condition, Const, Not, Part, Rule, Var
 from tidemark.algebra.scalar import Row, value_of
 from tidemark.datalog.relations import Positions, Relation, cells_at
-from tidemark.datalog.rules import Argument, Assign, Atom, Condition, Const, Not, Part, Rule, Var
 
 Bindings = Collection[Row]
 Step = Callable[[Bindings, Mapping[str, Relation]], Bindings]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tidemark.algebra.rules import Grouping
 from tidemark.algebra.scalar import Row
 from tidemark.algebra.types import Schema
 from tidemark.datalog.grouping import grouped
 from tidemark.datalog.relations import Lookup, Relation
-from tidemark.datalog.rules import Grouping
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field
 
+from tidemark.algebra.rules import Argument, Assign, Atom, Const, Grouping, Not, Part, Rule, Var
 from tidemark.datalog.chains import ordered_parts
 from tidemark.datalog.program import Program
-from tidemark.datalog.rules import Argument, Assign, Atom, Const, Grouping, Not, Part, Rule, Var
 
 Demand = tuple[str, str]
 """A predicate and an adornment of it."""

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from tidemark.algebra.rules import Rule
 from tidemark.algebra.scalar import Row
 from tidemark.datalog.chains import Chain, chain_of
 from tidemark.datalog.relations import EVERYTHING, NewState, Relation, Rows
-from tidemark.datalog.rules import Rule
 from tidemark.errors import TidemarkError
 
 Accept = Callable[[set[Row]], Iterable[Row]]
@@ -32,15 +32,21 @@ class Limits:
 
     def check(self, rounds: int, rows: int, predicate: str) -> None:
         if self.rounds is not None and rounds > self.rounds:
-            what = f"more than {self.rounds} rounds"
-        elif self.rows is not None and rows > self.rows:
-            what = f"more than {self.rows} rows"
-        else:
-            return
-        raise TidemarkError(
+            raise TooFar(predicate, rounds=self.rounds)
+        if self.rows is not None and rows > self.rows:
+            raise TooFar(predicate, rows=self.rows)
+
+
+class TooFar(TidemarkError):
+    """A recursion went on for longer than a limit lets it."""
+
+    def __init__(self, predicate: str, rounds: int | None = None, rows: int | None = None) -> None:
+        self.rounds, self.rows = rounds, rows
+        what = f"{rows} rows" if rounds is None else f"{rounds} rounds"
+        super().__init__(
             "runaway",
-            f"the recursion of {predicate!r} went on for {what}",
-            hint="bound what it computes, such as d < 100, or raise the limit",
+            f"the recursion of {predicate!r} went on for more than {what}",
+            hint="bound what it computes, such as d < 100, or raise max_rounds or max_rows of the view",
         )
 
 

@@ -9,9 +9,9 @@ from tidemark.algebra.aggregates import sum_type
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.functions import rank
 from tidemark.algebra.functions.values import EXACT, fit
+from tidemark.algebra.rules import GroupCall, Grouping
 from tidemark.algebra.scalar import Row
 from tidemark.algebra.types import Kind, Schema, Type
-from tidemark.datalog.rules import GroupCall, Grouping
 
 
 def grouped(grouping: Grouping, source: Schema, rows: Iterable[Row]) -> set[Row]:

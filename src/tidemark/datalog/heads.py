@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tidemark.algebra import rules
 from tidemark.algebra.aggregates import sum_type
 from tidemark.algebra.coerce import coerce
 from tidemark.algebra.expressions import Column, Expression, Literal
+from tidemark.algebra.rules import Argument, Assign, Const, GroupCall, Grouping, Rule, Var
 from tidemark.algebra.types import Field, Schema, Type
-from tidemark.datalog import rules
 from tidemark.datalog.binding import BoundClause, GroupedCell, variable_of
-from tidemark.datalog.rules import Argument, Assign, Const, GroupCall, Grouping, Rule, Var
 from tidemark.datalog.syntax import Variable
 
 

@@ -22,9 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tidemark.algebra.types import Field, Schema
-from tidemark.datalog.program import Program
-from tidemark.datalog.rules import (
+from tidemark.algebra.rules import (
     Anything,
     Argument,
     Atom,
@@ -37,6 +35,8 @@ from tidemark.datalog.rules import (
     is_present,
     listing,
 )
+from tidemark.algebra.types import Field, Schema
+from tidemark.datalog.program import Program
 from tidemark.datalog.strata import Stratum
 
 DELETED, REDERIVED, INSERTED, NEW, PLUS, MINUS = "del", "red", "ins", "new", "plus", "minus"

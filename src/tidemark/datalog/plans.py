@@ -19,10 +19,10 @@ from tidemark.algebra.coerce import coerce, common_of
 from tidemark.algebra.expressions import TRUE, Call, Column, Expression, Literal, conjunction, shift, transform
 from tidemark.algebra.failing import can_fail
 from tidemark.algebra.plans import Aggregate, Distinct, Filter, Join, Plan, Project, Scan, Union, Values
+from tidemark.algebra.rules import Assign, Atom, Condition, Const, Grouping, Not, Part, Rule, Var
 from tidemark.algebra.semijoins import Match
 from tidemark.algebra.types import BOOLEAN, Field, Schema
 from tidemark.datalog.program import Program
-from tidemark.datalog.rules import Assign, Atom, Condition, Const, Grouping, Not, Part, Rule, Var
 
 _FUNCTIONS = {
     "count": AggregateFunction.COUNT,

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidemark.algebra.coerce import common_of
+from tidemark.algebra.rules import Argument, Const, Grouping, Rule, Var, listing
 from tidemark.algebra.types import Field, Schema
 from tidemark.datalog.binding import BoundClause, Known, NotKnown, bind_clause
 from tidemark.datalog.checking import check_arity, check_names, check_safety
 from tidemark.datalog.grammar import parse
 from tidemark.datalog.heads import head_fields, rules_of
-from tidemark.datalog.rules import Argument, Const, Grouping, Rule, Var, listing
 from tidemark.datalog.strata import Dependency, Stratum, check_stratified, strata_of
 from tidemark.datalog.syntax import Clause, ProgramText, Source
 

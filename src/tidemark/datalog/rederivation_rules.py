@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidemark.algebra.rules import Atom, Rule, Var, listing
 from tidemark.datalog.demand import Demand, QueryRules, Rewritten, asking, query_rules, rewritten
 from tidemark.datalog.maintenance_rules import (
     INSERTED,
@@ -20,7 +21,6 @@ from tidemark.datalog.maintenance_rules import (
     variant,
 )
 from tidemark.datalog.program import Program
-from tidemark.datalog.rules import Atom, Rule, Var, listing
 
 
 @dataclass(frozen=True)

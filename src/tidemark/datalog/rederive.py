@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tidemark.algebra.rules import Grouping
 from tidemark.datalog.changes import Change, regrouped
 from tidemark.datalog.demand import Demand, magic
 from tidemark.datalog.fixpoint import Evaluation, Limits
@@ -21,7 +22,6 @@ from tidemark.datalog.maintenance_rules import DELETED, INSERTED, MINUS, NEW, PL
 from tidemark.datalog.program import Program
 from tidemark.datalog.rederivation_rules import DemandProgram, StratumDemands, demand_program
 from tidemark.datalog.relations import Lookup, NewState, Relation, Remembered, Rows, cells_at
-from tidemark.datalog.rules import Grouping
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tidemark.algebra.keys import RelationKeys
-from tidemark.algebra.plans import Aggregate, Plan, Stored, relations_of, walk
+from tidemark.algebra.plans import Aggregate, Fixpoint, Plan, Stored, relations_of, walk
 from tidemark.analysis.autonomy import Refusal, Rule, autonomy
 from tidemark.analysis.autonomy_kept import Kept
 from tidemark.analysis.autonomy_statements import deleted_by_condition, updated_by_condition
@@ -88,6 +88,8 @@ def by_statement(node: Node, statement: Statement, known: Known, unstored: froze
 
 def _has_rules(node: Node) -> bool:
     if node.kind is NodeKind.SHARED or node.strategy not in ("auto", "incremental"):
+        return False
+    if isinstance(node.plan, Fixpoint):
         return False
     return not isinstance(node.plan, Aggregate) or (is_merged(node.plan) and not has_extrema(node.plan))
 

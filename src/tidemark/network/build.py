@@ -15,6 +15,7 @@ from tidemark.algebra.fingerprint import fingerprint
 from tidemark.algebra.plans import (
     Aggregate,
     Filter,
+    Fixpoint,
     Join,
     Plan,
     Scan,
@@ -27,6 +28,7 @@ from tidemark.network.cutting import Pieces, States, cut_alone
 from tidemark.network.nodes import REPLACED, Node, NodeKind
 
 COMPLETE = "complete"
+INCREMENTAL = "incremental"
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,9 @@ def _joins_of(name: str, plan: Plan, known: Mapping[str, Joins]) -> Joins:
     old = known.get(name)
     if old is not None and old.plan is plan:
         return old
-    parts = {part for part in walk(_linear(plan)) if _has_join(part) and not _is_timed(part)}
+    # What a recursion reads has to be looked up, and of shared parts there is nothing but their change.
+    below = () if isinstance(plan, Fixpoint) else walk(_linear(plan))
+    parts = {part for part in below if _has_join(part) and not _is_timed(part)}
     return Joins(plan, tuple(map(Part, parts)))
 
 
@@ -215,7 +219,8 @@ def _used(plan: Plan, shared: Mapping[Plan, str]) -> dict[Plan, str]:
         for child in part.inputs():
             visit(child)
 
-    visit(_linear(plan))
+    if not isinstance(plan, Fixpoint):
+        visit(_linear(plan))
     return found
 
 

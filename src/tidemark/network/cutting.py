@@ -22,6 +22,7 @@ from tidemark.algebra.plans import (
     Difference,
     Distinct,
     Filter,
+    Fixpoint,
     Intersection,
     Join,
     Plan,
@@ -54,7 +55,10 @@ class States:
 
     def cut(self, plan: Plan, view: str) -> Plan:
         """The plan with each operator that is not linear replaced by a scan of the state that serves it."""
-        return _Cut(self, view, _to_keep(plan)).plan(plan)
+        cut = _Cut(self, view, _to_keep(plan))
+        if isinstance(plan, Fixpoint) and len(plan.members) == 1:
+            return cut.over_states(plan)  # the view is what is kept of the recursion
+        return cut.plan(plan)
 
     def add(self, pieces: Pieces, view: str) -> Plan:
         """The same of a definition that was cut by itself before."""
@@ -96,9 +100,12 @@ class _Cut:
             split = split_distinct(plan)
             if split is not None:
                 return self.plan(split)
-        inputs = tuple(self.plan(child) for child in plan.inputs())
-        rebuilt = _merged(plan.with_inputs(inputs)) if inputs else plan
+        rebuilt = self.over_states(plan)
         match rebuilt:
+            case Fixpoint(members=members):
+                for name, _ in members:
+                    self._state(rebuilt.of(name))
+                return self._shown(self._state(rebuilt), rebuilt)
             case Sort():
                 return self._first(rebuilt)
             case Window():
@@ -109,6 +116,11 @@ class _Cut:
                 names = tuple(f"c{i}" for i in range(len(rebuilt.schema)))
                 return self._shown(self._state(Project(rebuilt, names, rebuilt.columns())), rebuilt)
         return rebuilt
+
+    def over_states(self, plan: Plan) -> Plan:
+        """The plan over inputs that are cut."""
+        inputs = tuple(self.plan(child) for child in plan.inputs())
+        return _merged(plan.with_inputs(inputs)) if inputs else plan
 
     def _grouping(self, plan: Distinct | Aggregate) -> Plan:
         grouping = as_aggregate(plan) if isinstance(plan, Distinct) else plan
@@ -134,13 +146,18 @@ class _Cut:
 
     def _state(self, state: Plan) -> Scan:
         """A scan of the node that keeps a state."""
-        name = f"_state_{fingerprint(state)}"
+        name = state_name(state)
         plan = self.states.plans.setdefault(name, state)
         self.states.kinds[name] = NodeKind.STATE
         users = self.states.users.setdefault(name, [])
         if self.view not in users:
             users.append(self.view)
         return Scan(name, plan.schema)
+
+
+def state_name(state: Plan) -> str:
+    """The name of the node that keeps a state."""
+    return f"_state_{fingerprint(state)}"
 
 
 def _to_keep(plan: Plan) -> frozenset[Plan]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from tidemark.algebra.plans import Aggregate, Plan, Sort, Window
+from tidemark.algebra.plans import Aggregate, Fixpoint, Plan, Sort, Window
 from tidemark.algebra.printing import show_aggregate
 from tidemark.calculus.extrema import has_extrema
 from tidemark.calculus.first import is_kept_first
@@ -39,7 +39,7 @@ def maintenance_of(node: Node) -> Maintenance:
     if node.kind is NodeKind.SHARED:
         return Maintenance(node, "differential: its change is derived once for all that use it; nothing is stored")
     how = _HOW.get(type(node.plan))
-    if how is not None and node.kind is NodeKind.STATE:
+    if how is not None and (node.kind is NodeKind.STATE or isinstance(node.plan, Fixpoint)):
         return Maintenance(node, how(node.plan))
     return Maintenance(node, "differential: only the differentials of influents that changed are run")
 
@@ -73,8 +73,13 @@ def _of_first(plan: Plan) -> str:
     return "differential, from the first rows, which are kept; the input is read again if one of them goes"
 
 
+_OF_RULES: Final = (
+    "differential, by maintenance rules: what a change may take away is deleted, what is derived still or anew is put "
+    "back; only the neighbourhood of the change is read"
+)
 _HOW: Final[dict[type[Plan], Callable[[Plan], str]]] = {
     Aggregate: _of_groups,
     Window: lambda _: "differential: the partitions that a change touches are evaluated again, from their rows",
     Sort: _of_first,
+    Fixpoint: lambda _: _OF_RULES,
 }

@@ -5,7 +5,20 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, replace
 
-from tidemark.algebra.plans import Aggregate, Given, Negate, Plan, Scan, Sort, State, Touched, Window, transform, union
+from tidemark.algebra.plans import (
+    Aggregate,
+    Fixpoint,
+    Given,
+    Negate,
+    Plan,
+    Scan,
+    Sort,
+    State,
+    Touched,
+    Window,
+    transform,
+    union,
+)
 from tidemark.algebra.types import Schema
 from tidemark.calculus import extrema, first, fresh
 from tidemark.calculus.as_of import Block, resolve
@@ -85,7 +98,7 @@ class Node:
         return isinstance(self.plan, Aggregate | Window) and evaluated_again and not self.keys
 
 
-_KEPT = {Aggregate: "counts", Window: "window", Sort: "first"}
+_KEPT = {Aggregate: "counts", Window: "window", Sort: "first", Fixpoint: "recursion"}
 
 
 @dataclass(frozen=True)

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 
 from tidemark.algebra.failing import can_fail
-from tidemark.algebra.plans import Given, Plan, Stored, expressions_of, relations_of, walk
+from tidemark.algebra.plans import Fixpoint, Given, Plan, Stored, expressions_of, relations_of, walk
 from tidemark.algebra.printing import show_expression
 from tidemark.analysis.autonomy_updates import Statement
 from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
 from tidemark.network.autonomous import AUTONOMOUS, Attempt
-from tidemark.network.build import Network
+from tidemark.network.build import COMPLETE, INCREMENTAL, Network
 from tidemark.network.contents import REASON, by_content
 from tidemark.network.front import Front
 from tidemark.network.nodes import Node, NodeKind, Refresh, Stage
@@ -75,9 +76,9 @@ def _reach(name: str, front: Front, network: Network, wave: Wave, cache: Refresh
 def _advance(node: Node, network: Network, wave: Wave, engine: Engine, cache: RefreshCache) -> None:
     """Bring one node up to date by the cheapest step that is sound, and note which that was."""
     clock = time.perf_counter()
-    touched = node.influents & wave.deltas.keys()
+    touched = frozenset(node.influents & wave.deltas.keys())
     matter = _matter(node, touched, network, wave, engine, cache)
-    changed = touched & matter.deltas.keys()
+    changed = frozenset(touched & matter.deltas.keys())
     rows_in = sum(delta_tables.size(wave.deltas[name]) for name in touched)
     filtered = rows_in - sum(delta_tables.size(matter.deltas[name]) for name in changed)
     if not changed and node.strategy not in WHOLE:
@@ -85,6 +86,39 @@ def _advance(node: Node, network: Network, wave: Wave, engine: Engine, cache: Re
         wave.steps.append(Step(node.label, "irrelevant", reason, rows_in, 0, 0, _since(clock), filtered))
         return
     given = given_deltas(matter.deltas, matter.wholes)
+    if isinstance(node.plan, Fixpoint) and node.strategy not in WHOLE:
+        done = _recur(node, node.plan, changed, given, network, wave, engine, cache)
+    else:
+        done = _refreshed(node, changed, matter, given, network, wave, engine, cache)
+    if done.delta.num_rows:
+        wave.deltas[node.name] = done.delta
+    wave.strategies[node.name] = done.strategy
+    rows_out = delta_tables.size(done.delta)
+    wave.steps.append(
+        Step(node.label, done.strategy, done.reason, rows_in, rows_out, done.read, _since(clock), filtered)
+    )
+
+
+@dataclass(frozen=True)
+class _Done:
+    """A node's delta, and how it was found."""
+
+    delta: pa.Table
+    read: int
+    strategy: str
+    reason: str
+
+
+def _refreshed(
+    node: Node,
+    changed: frozenset[str],
+    matter: Matter,
+    given: dict[str, pa.Table],
+    network: Network,
+    wave: Wave,
+    engine: Engine,
+    cache: RefreshCache,
+) -> _Done:
     plan = cache.get(node, changed, matter.deltas)
     if plan.strategy == "differential":
         found = _autonomous(cache.attempts(node, changed, matter.deltas), given, engine)
@@ -92,11 +126,30 @@ def _advance(node: Node, network: Network, wave: Wave, engine: Engine, cache: Re
             found = _proved(node, wave.statement, matter.deltas, given, engine, cache)
         plan = found or plan
     delta, read = _run(plan, node, given, engine)
-    if delta.num_rows:
-        wave.deltas[node.name] = delta
-    strategy = wave.strategies[node.name] = _strategy(plan, changed, network, wave)
-    reason, rows_out = _reason(plan, changed, network), delta_tables.size(delta)
-    wave.steps.append(Step(node.label, strategy, reason, rows_in, rows_out, read, _since(clock), filtered))
+    return _Done(delta, read, _strategy(plan, changed, network, wave), _reason(plan, changed, network))
+
+
+def _recur(
+    node: Node,
+    plan: Fixpoint,
+    changed: frozenset[str],
+    given: Mapping[str, pa.Table],
+    network: Network,
+    wave: Wave,
+    engine: Engine,
+    cache: RefreshCache,
+) -> _Done:
+    """The change of a recursion, which is found for all members of its fixpoint at once."""
+    key = plan.of(plan.members[0][0]) if node.kind is not NodeKind.VIEW else plan
+    if key not in wave.recursions:
+        at_any_cost = all(network.nodes[view].strategy == INCREMENTAL for view in node.views)
+        try:
+            wave.recursions[key] = cache.recursion(node, plan, changed).follow(given, engine, at_any_cost=at_any_cost)
+        except TidemarkError as error:
+            raise _named(error, node) from error
+    found = wave.recursions[key]
+    reason = found.reason if found.strategy == COMPLETE else f"{found.reason}: {', '.join(_labels(changed, network))}"
+    return _Done(found.deltas[plan.predicate], found.read, found.strategy, reason)
 
 
 def _strategy(plan: Refresh, changed: frozenset[str], network: Network, wave: Wave) -> str:

@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from tidemark.algebra.clock import CLOCK
-from tidemark.algebra.plans import Filter, Given, Plan, Scan, relations_of, transform, walk
+from tidemark.algebra.plans import Filter, Fixpoint, Given, Plan, Scan, relations_of, transform, walk
 from tidemark.algebra.reading import Columns, columns_read
 from tidemark.algebra.types import Schema
 from tidemark.analysis.autonomy_updates import Statement
@@ -19,6 +19,7 @@ from tidemark.calculus.as_of import Block
 from tidemark.network.autonomous import AUTONOMOUS, Attempt, Known, attempts, by_statement, named
 from tidemark.network.build import COMPLETE, Network
 from tidemark.network.nodes import REPLACED, Node, NodeKind, Refresh, refresh
+from tidemark.network.recursion import Recursion
 from tidemark.network.relevance import ROWS
 from tidemark.network.wave import Interest
 
@@ -49,6 +50,7 @@ class RefreshCache:
     finders: dict[str, Finder[str]] = field(default_factory=dict)
     proofs: dict[tuple[str, Statement], Refresh | None] = field(default_factory=dict)
     autonomous: dict[tuple[str, str], tuple[Attempt, ...]] = field(default_factory=dict)
+    recursions: dict[tuple[str, frozenset[str]], Recursion] = field(default_factory=dict)
     without_filters: bool = False
     without_autonomy: bool = False
 
@@ -128,6 +130,15 @@ class RefreshCache:
             return ()
         [relation] = changed
         return self._attempts(node, relation) if deltas[relation].num_rows <= BULK_ROWS else ()
+
+    def recursion(self, node: Node, plan: Fixpoint, changed: frozenset[str]) -> Recursion:
+        """How a fixpoint follows when these relations change."""
+        key = (node.name, changed)
+        if key not in self.recursions:
+            self.recursions[key] = Recursion(
+                node, plan, Block(changed=changed, unstored=self.unstored), self.known.keys
+            )
+        return self.recursions[key]
 
     def by_statement(self, node: Node, statement: Statement) -> Refresh | None:
         """The autonomous step that follows from the statement itself, if nothing else that the node reads changed."""

@@ -4,8 +4,10 @@ An expression that can fail (a division, a cast) must not see entries that cance
 or a pair of a deleted and an inserted row that never was. ``Net`` marks such inputs. They are evaluated by themselves,
 and their net rows are given to the rest, so that no optimizer can move the failing expression below the netting.
 
-Of such an input only the columns that the expressions read are evaluated. Rows that cancel in these columns do not
-reach the expressions then, and need not: what they say, a stored row says as well, before and after the block.
+Recursion is evaluated first for another reason: engines know no fixpoints (``fixpoints.py``).
+
+Of an input that is netted only the columns that the expressions read are evaluated. Rows that cancel in these columns
+do not reach the expressions then, and need not: what they say, a stored row says as well, before and after the block.
 """
 
 from __future__ import annotations
@@ -17,9 +19,11 @@ import pyarrow as pa
 
 from tidemark.algebra.derived import PerPlan
 from tidemark.algebra.expressions import Column, columns_of, substitute
-from tidemark.algebra.plans import Given, Net, Plan, Project, relations_of, transform
+from tidemark.algebra.plans import Fixpoint, Given, Net, Plan, Project, relations_of, transform
 from tidemark.calculus.terms import distribute
 from tidemark.engines.base import Engine
+from tidemark.network.fixpoints import fixpoint
+from tidemark.network.lookups import Evaluate
 
 
 @dataclass(frozen=True)
@@ -33,14 +37,23 @@ class _Steps:
 def settle(
     plan: Plan, given: Mapping[str, pa.Table], engine: Engine, unstored: Set[str] = frozenset()
 ) -> tuple[Plan, Mapping[str, pa.Table]]:
-    """The plan without ``Net``, and what it needs given. Inputs over ``unstored`` relations are left as they are."""
+    """The plan without ``Net`` and ``Fixpoint``, and what it needs given. Inputs over ``unstored`` relations are left
+    as they are."""
     steps = _split(plan, unstored) if unstored else _steps(plan)
     if not steps.first:
         return steps.plan, given
     known = dict(given)
     for name, source in steps.first:
-        known[name] = engine.evaluate(source, known)
+        if isinstance(source, Fixpoint):
+            known[name] = fixpoint(source, known, engine, evaluation(engine))
+        else:
+            known[name] = engine.evaluate(source, known)
     return steps.plan, known
+
+
+def evaluation(engine: Engine) -> Evaluate:
+    """The engine's net rows of plans that are settled first."""
+    return lambda plan, given: engine.evaluate(*settle(plan, given, engine))
 
 
 def _split(plan: Plan, unstored: Set[str] = frozenset()) -> _Steps:
@@ -50,6 +63,11 @@ def _split(plan: Plan, unstored: Set[str] = frozenset()) -> _Steps:
         if isinstance(part, Project) and isinstance(part.input, Net):
             part = _narrowed(part, part.input)
             return part.with_inputs((transform(part.input, replaced),))
+        if isinstance(part, Fixpoint):
+            source = part.with_inputs(tuple(transform(child, replaced) for child in part.parts))
+            assert not relations_of(source) & unstored, "what a recursion reads is there before it is evaluated"
+            first.append((f"net {len(first)}", source))
+            return Given(first[-1][0], part.schema)
         if not isinstance(part, Net):
             return None
         source = transform(part.input, replaced)

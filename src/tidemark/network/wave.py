@@ -9,13 +9,14 @@ from typing import Final
 import pyarrow as pa
 
 from tidemark.algebra.clock import CLOCK, STEP, STEP_SCHEMA
-from tidemark.algebra.plans import Filter, State
+from tidemark.algebra.plans import Filter, Fixpoint, State
 from tidemark.algebra.reading import Columns
 from tidemark.analysis.autonomy_updates import Statement
 from tidemark.calculus.as_of import delta_name
 from tidemark.engines.base import Engine
 from tidemark.engines.nearby import whole_name
 from tidemark.log import deltas as delta_tables
+from tidemark.network.recursion import Followed
 from tidemark.network.relevance import passing, relevant
 
 NO_TABLES: Final[Mapping[str, pa.Table]] = {}
@@ -64,7 +65,7 @@ class Wave:
     """The deltas of a block, of tables and nodes, and the steps that derived them.
 
     ``strategies`` has those of the nodes that were derived, ``narrowed`` what of a delta matters to who takes an
-    interest in it.
+    interest in it, ``recursions`` what was found for all members of a fixpoint.
     """
 
     deltas: dict[str, pa.Table]
@@ -72,6 +73,7 @@ class Wave:
     strategies: dict[str, str] = field(default_factory=dict)
     statement: Statement | None = None
     narrowed: dict[tuple[str, Interest], pa.Table] = field(default_factory=dict)
+    recursions: dict[Fixpoint, Followed] = field(default_factory=dict)
 
     def matter(self, interests: Mapping[str, Interest], engine: Engine, read_by_others: Set[str]) -> Matter:
         """What of each delta matters to who takes these interests; some relations are read by others, too."""

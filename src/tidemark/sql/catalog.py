@@ -11,6 +11,7 @@ from tidemark.algebra.clock import CLOCK
 from tidemark.algebra.expressions import Expression, Value
 from tidemark.algebra.plans import Plan, Scan
 from tidemark.algebra.types import Schema
+from tidemark.datalog.program import Program
 from tidemark.errors import TidemarkError
 from tidemark.sql.growing import Growing
 
@@ -58,7 +59,9 @@ class View:
     ``seen`` is how many columns each relation that it names had when it was defined: a view sees no column that came
     later, so that ``*`` and names mean what they meant. A view that was replaced by one with the same columns has
     the ``identity`` that it had, because its content and its log go on; its ``meaning`` is another.
-    ``approximate`` are the positions of columns that hold sums of floats, or what was computed from such.
+    ``approximate`` are the positions of columns that hold sums of floats, or what was computed from such. An
+    ``external`` view is expanded where it is used, as a plain one, but its changes are derived and logged. ``program``
+    has the clauses of a view that is written in Datalog.
     """
 
     name: str
@@ -70,6 +73,8 @@ class View:
     depends_on: frozenset[str] = frozenset()
     seen: Mapping[str, int] = field(default_factory=dict)
     approximate: frozenset[int] = frozenset()
+    external: bool = False
+    program: Program | None = field(default=None, compare=False, repr=False)
     identity: Token = field(default_factory=Token, compare=False, repr=False)
     meaning: Token = field(default_factory=Token, compare=False, repr=False)
 
@@ -89,6 +94,8 @@ def kind_of(relation: Relation) -> str:
     """What a relation is, in words: table, view or materialized view."""
     if isinstance(relation, Table):
         return "table"
+    if relation.external:
+        return "external view"
     return "materialized view" if relation.materialized else "view"
 
 
@@ -122,6 +129,10 @@ class Catalog:
     @cached_property
     def materialized_views(self) -> tuple[View, ...]:
         return tuple(view for view in self.views if view.materialized)
+
+    @cached_property
+    def external_views(self) -> tuple[View, ...]:
+        return tuple(view for view in self.views if view.external)
 
     def dependents(self, name: str) -> tuple[View, ...]:
         """The views that name the relation in their definition, in order of creation."""

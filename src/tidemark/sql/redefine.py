@@ -14,10 +14,10 @@ from tidemark.errors import TidemarkError
 from tidemark.sql.catalog import Catalog, Table, Token, View
 from tidemark.sql.columns import begins_with, same_columns, widened
 from tidemark.sql.expressions import refuse_other_parts
-from tidemark.sql.statements import ALTER_HINT, AlterTable, CreateView, parse_script
+from tidemark.sql.programs import Definition, bind_named
+from tidemark.sql.statements import ALTER_HINT, AlterTable, parse_script
 from tidemark.sql.tables import bind_checks, bind_columns, bind_defaults, bind_fields
 from tidemark.sql.text import Source, fold
-from tidemark.sql.views import bind_view
 
 
 def bind_alter(statement: AlterTable, table: Table, source: Source) -> Table:
@@ -87,9 +87,9 @@ def _bound_anew(other: View, before: View, after: View, catalog: Catalog) -> Vie
     if after.name in seen and not begins_with(after.schema, before.schema, seen[after.name]):
         del seen[after.name]
     [(statement, source)] = parse_script(Source(other.text, other.dialect))
-    assert isinstance(statement, CreateView)
+    assert isinstance(statement, Definition)
     try:
-        bound = bind_view(statement, catalog, source, seen)
+        bound = bind_named(statement, other.name, catalog, source, seen)
     except TidemarkError as error:
         raise _refused(other, after, f"would no longer be valid: {error.message}") from error
     if not same_columns(bound.schema, other.schema):

@@ -44,6 +44,34 @@ class CreateView:
     options: Mapping[str, str] = field(default_factory=dict)
     if_not_exists: bool = False
     or_replace: bool = False
+    external: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name,)
+
+
+@dataclass(frozen=True)
+class CreateProgram:
+    """CREATE … VIEW p (a, b), q AS DATALOG $$ … $$: each of the views is a predicate of one program.
+
+    ``heads`` has their names and those of their columns, if they are given; the program stands from ``start`` to
+    ``end`` in the source.
+    """
+
+    heads: tuple[tuple[str, tuple[str, ...]], ...]
+    start: int
+    end: int
+    text: str
+    materialized: bool
+    options: Mapping[str, str] = field(default_factory=dict)
+    if_not_exists: bool = False
+    or_replace: bool = False
+    external: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.heads)
 
 
 @dataclass(frozen=True)
@@ -110,6 +138,7 @@ Statement: TypeAlias = (
     | Rollback
     | CreateTable
     | CreateView
+    | CreateProgram
     | AlterTable
     | Drop
     | Insert
@@ -229,9 +258,10 @@ def _create(cursor: _Cursor) -> Statement:
     cursor.expect("CREATE")
     or_replace = cursor.accept("OR", "REPLACE")
     materialized = cursor.accept("MATERIALIZED")
+    external = not materialized and cursor.accept("EXTERNAL")
     if cursor.accept("VIEW"):
-        return _create_view(cursor, materialized=materialized, or_replace=or_replace)
-    if materialized or or_replace:
+        return _create_view(cursor, materialized=materialized, or_replace=or_replace, external=external)
+    if materialized or or_replace or external:
         raise cursor.error("VIEW is missing here")
     if cursor.peek() == "TABLE":
         tree = parse(cursor.source, cursor.tokens)
@@ -241,23 +271,44 @@ def _create(cursor: _Cursor) -> Statement:
         "unsupported",
         f"CREATE {cursor.peek()} is not supported",
         cursor.tokens[min(cursor.position, len(cursor.tokens) - 1)],
-        hint="CREATE TABLE, CREATE VIEW and CREATE MATERIALIZED VIEW are",
+        hint="CREATE TABLE, CREATE VIEW, CREATE MATERIALIZED VIEW and CREATE EXTERNAL VIEW are",
     )
 
 
-def _create_view(cursor: _Cursor, *, materialized: bool, or_replace: bool) -> CreateView:
+def _create_view(cursor: _Cursor, *, materialized: bool, or_replace: bool, external: bool) -> Statement:
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     if if_not_exists and or_replace:
         raise cursor.error("OR REPLACE and IF NOT EXISTS exclude each other")
-    name = cursor.name("the name of the view")
-    columns = _name_list(cursor) if cursor.peek() == "(" else ()
+    heads = [_head(cursor)]
+    while cursor.accept(","):
+        heads.append(_head(cursor))
     options = _options(cursor) if cursor.accept("WITH") else {}
     cursor.expect("AS")
-    if cursor.peek() == "DATALOG":
-        raise cursor.source.error("unsupported", "AS DATALOG is not supported yet", cursor.rest()[0])
-    query = parse(cursor.source, cursor.rest())
     text = cursor.source.slice(cursor.tokens)
-    return CreateView(name, query, text, materialized, columns, options, if_not_exists, or_replace)
+    if cursor.accept("DATALOG"):
+        start, end = _program(cursor)
+        return CreateProgram(tuple(heads), start, end, text, materialized, options, if_not_exists, or_replace, external)
+    if len(heads) > 1:
+        raise cursor.error("several views in one statement are predicates of one program: AS DATALOG $$ … $$")
+    [(name, columns)] = heads
+    query = parse(cursor.source, cursor.rest())
+    return CreateView(name, query, text, materialized, columns, options, if_not_exists, or_replace, external)
+
+
+def _head(cursor: _Cursor) -> tuple[str, tuple[str, ...]]:
+    """The name of a view, and those of its columns if they are given."""
+    name = cursor.name("the name of the view")
+    return name, _name_list(cursor) if cursor.peek() == "(" else ()
+
+
+def _program(cursor: _Cursor) -> tuple[int, int]:
+    """Where the text between $$ and $$ stands. Some dialects take it for one piece, others for its tokens."""
+    tokens = cursor.rest()
+    text = cursor.source.text
+    start, end = (tokens[0].start, tokens[-1].end + 1) if tokens else (0, 0)
+    if end - start < 4 or text[start : start + 2] != "$$" or text[end - 2 : end] != "$$":
+        raise cursor.error("a program in $$ … $$ is missing here")
+    return start + 2, end - 2
 
 
 def _name_list(cursor: _Cursor) -> tuple[str, ...]:

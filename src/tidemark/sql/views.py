@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from tidemark.algebra.approximate import approximate_columns, approximate_key
 from tidemark.algebra.plans import Plan, relations_of
+from tidemark.datalog.lowering import Bounds
 from tidemark.sql.catalog import Catalog, View
 from tidemark.sql.columns import narrowed, widened
 from tidemark.sql.queries import QueryBinder, check_output, rename
@@ -16,6 +17,7 @@ from tidemark.sql.statements import CreateView
 from tidemark.sql.text import Source, fold
 
 STRATEGIES = ("auto", "incremental", "complete")
+LIMITS = ("max_rounds", "max_rows")
 
 
 def bind_view(statement: CreateView, catalog: Catalog, source: Source, seen: Mapping[str, int] | None = None) -> View:
@@ -24,7 +26,7 @@ def bind_view(statement: CreateView, catalog: Catalog, source: Source, seen: Map
     ``seen`` has the numbers of columns that it saw when it was first defined; by default it sees all there are.
     """
     source = replace(source, now=None)
-    _check_options(statement, source)
+    check_options(statement.options, source)
     binder = QueryBinder(source, narrowed(catalog, seen or {}))
     itself = _named_in(statement)
     if itself is not None and catalog.get(statement.name) is None:
@@ -50,21 +52,24 @@ def bind_view(statement: CreateView, catalog: Catalog, source: Source, seen: Map
         statement.options,
         frozenset(binder.named),
         {name: len(binder.catalog.relations[name].schema) for name in sorted(binder.named)},
-        _approximate(plan, statement, catalog, source),
+        approximate_of(plan, catalog, source, statement.query, checked=statement.materialized or statement.external),
+        statement.external,
     )
 
 
-def _approximate(plan: Plan, statement: CreateView, catalog: Catalog, source: Source) -> frozenset[int]:
+def approximate_of(
+    plan: Plan, catalog: Catalog, source: Source, place: exp.Expr | None = None, *, checked: bool
+) -> frozenset[int]:
     """The approximate columns of a view, which must not serve as keys in it."""
     read = (catalog.get(name) for name in relations_of(plan))
     known = {view.name: view.approximate for view in read if isinstance(view, View)}
     found = approximate_key(plan, known)
-    if found is not None and statement.materialized:
+    if found is not None and checked:
         what, name = found
         raise source.error(
             "approximate_key",
             f"{name!r} is an approximate sum and cannot be a key of {what}: equal values need not come out equal",
-            statement.query,
+            place,
             hint="sum a DECIMAL instead: SUM(CAST(x AS DECIMAL(18, 4)))",
         )
     return approximate_columns(plan, known)
@@ -79,11 +84,21 @@ def _named_in(statement: CreateView) -> exp.Expr | None:
     return None
 
 
-def _check_options(statement: CreateView, source: Source) -> None:
-    for key, value in statement.options.items():
-        if key != "strategy":
-            raise source.error("unsupported", f"the option {key!r} is not known", hint="options: strategy")
-        if value not in STRATEGIES:
+def bounds_of(options: Mapping[str, str]) -> Bounds:
+    """How far recursion in a view may go."""
+    return Bounds(*(int(options[limit]) if limit in options else None for limit in LIMITS))
+
+
+def check_options(options: Mapping[str, str], source: Source) -> None:
+    """Refuse options that are not known, or have no such value."""
+    for key, value in options.items():
+        if key in LIMITS:
+            if not value.isdecimal() or not int(value):
+                raise source.error("unsupported", f"{key} is a whole number above 0, not {value!r}")
+        elif key != "strategy":
+            known = ", ".join(("strategy", *LIMITS))
+            raise source.error("unsupported", f"the option {key!r} is not known", hint=f"options: {known}")
+        elif value not in STRATEGIES:
             raise source.error(
                 "unsupported",
                 f"the strategy {value!r} is not known",

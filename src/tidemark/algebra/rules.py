@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from tidemark.algebra.expressions import Call, Column, Expression, Literal, columns_of
-from tidemark.algebra.printing import show_expression, show_value
+from tidemark.algebra.showing import show_expression, show_value
 from tidemark.algebra.types import BOOLEAN, Schema
 
 

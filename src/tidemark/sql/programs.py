@@ -1,0 +1,97 @@
+"""Binding CREATE … VIEW … AS DATALOG, and definitions of views whatever language they are written in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+from tidemark.datalog.lowering import lowered
+from tidemark.datalog.program import Program, bind_program
+from tidemark.datalog.syntax import Source as ProgramSource
+from tidemark.errors import TidemarkError
+from tidemark.sql.catalog import Catalog, View
+from tidemark.sql.columns import narrowed, widened
+from tidemark.sql.queries import check_output
+from tidemark.sql.statements import CreateProgram, CreateView
+from tidemark.sql.text import Source
+from tidemark.sql.views import approximate_of, bind_view, bounds_of, check_options
+
+Definition: TypeAlias = CreateView | CreateProgram
+
+
+def bind_definition(
+    statement: Definition, catalog: Catalog, source: Source, seen: Mapping[str, int] | None = None
+) -> tuple[View, ...]:
+    """The views that a statement defines, each after those that it reads."""
+    if isinstance(statement, CreateView):
+        return (bind_view(statement, catalog, source, seen),)
+    return _bind_program(statement, catalog, source, seen or {})
+
+
+def bind_named(
+    statement: Definition, name: str, catalog: Catalog, source: Source, seen: Mapping[str, int] | None = None
+) -> View:
+    """The one view of that name that a statement defines."""
+    return next(view for view in bind_definition(statement, catalog, source, seen) if view.name == name)
+
+
+def _bind_program(
+    statement: CreateProgram, catalog: Catalog, source: Source, seen: Mapping[str, int]
+) -> tuple[View, ...]:
+    check_options(statement.options, source)
+    text = ProgramSource(source.text, statement.start, statement.end)
+    below = narrowed(catalog, seen)
+    relations = {name: r.schema for name, r in below.relations.items() if name not in statement.names}
+    program = bind_program(text, relations, {name: columns for name, columns in statement.heads if columns})
+    for name in statement.names:
+        if name not in program.predicates:
+            raise source.error("unknown_relation", f"the program has no clause for {name!r}", hint=_predicates(program))
+    if len(set(statement.names)) < len(statement.names):
+        raise TidemarkError("exists", "a view is named twice")
+    scans = {name: below.scan(name) for name in program.base}
+    plans = lowered(program, statement.names, scans, bounds_of(statement.options))
+    views = []
+    for name, bound in plans.items():
+        plan = widened(bound, catalog)
+        check_output(plan.schema, source)
+        named = frozenset(_named(program, name, statement.names))
+        checked = statement.materialized or statement.external
+        view = View(
+            name,
+            plan,
+            statement.text,
+            source.dialect,
+            statement.materialized,
+            statement.options,
+            named,
+            {other: len(relations[other]) for other in sorted(named & relations.keys())},
+            approximate_of(plan, catalog, source, checked=checked),
+            statement.external,
+            program,
+        )
+        views.append(view)
+        if not statement.materialized:
+            catalog = catalog.with_relation(view)
+    return tuple(views)
+
+
+def _predicates(program: Program) -> str:
+    own = (name for name in program.predicates if "^" not in name)
+    return f"its predicates: {', '.join(own)}"
+
+
+def _named(program: Program, view: str, views: tuple[str, ...]) -> Iterator[str]:
+    """The relations and other views that the plan of a view reads."""
+    stratum_of = {name: stratum for stratum in program.strata for name in stratum.predicates}
+    seen, waiting = {view}, [view]
+    while waiting:
+        name = waiting.pop()
+        reads = {source for rule in program.rules_of([name]) for source in rule.reads}
+        reads |= {grouping.source for grouping in program.groupings_of([name])}
+        for read in reads - seen:
+            seen.add(read)
+            within = read in stratum_of and stratum_of[read] == stratum_of[name]
+            if read in program.base or (read in views and not within):
+                yield read
+            else:
+                waiting.append(read)
