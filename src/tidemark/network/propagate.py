@@ -147,9 +147,12 @@ def _recur(
             wave.recursions[key] = cache.recursion(node, plan, changed).follow(given, engine, at_any_cost=at_any_cost)
         except TidemarkError as error:
             raise _named(error, node) from error
+        read = wave.recursions[key].read
+    else:
+        read = 0  # counted with the member that was first
     found = wave.recursions[key]
     reason = found.reason if found.strategy == COMPLETE else f"{found.reason}: {', '.join(_labels(changed, network))}"
-    return _Done(found.deltas[plan.predicate], found.read, found.strategy, reason)
+    return _Done(found.deltas[plan.predicate], read, found.strategy, reason)
 
 
 def _strategy(plan: Refresh, changed: frozenset[str], network: Network, wave: Wave) -> str:
