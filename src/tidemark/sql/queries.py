@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from tidemark.algebra.plans import Distinct, Plan, Project, Sort
 from tidemark.algebra.types import RESERVED, Schema
+from tidemark.datalog.lowering import NO_BOUNDS, Bounds
 from tidemark.sql import windows
 from tidemark.sql.catalog import Catalog
 from tidemark.sql.coerce import settle_null
@@ -19,6 +20,7 @@ from tidemark.sql.joins import Item as FromItem
 from tidemark.sql.lowering import attached, filtered
 from tidemark.sql.now import beside_clock, clocked, names_now
 from tidemark.sql.ordering import bind_distinct_on, bind_order
+from tidemark.sql.recursive import bind_recursive, names_itself
 from tidemark.sql.scope import Scope
 from tidemark.sql.selectlist import Item, output_name, star_of
 from tidemark.sql.setoperations import bind_set_operation, bind_values
@@ -51,7 +53,7 @@ Ctes = Mapping[str, tuple[Plan, Frame | None]]
 class QueryBinder:
     """Binds one statement's queries against a catalog; collects the relations that the text names.
 
-    Inside a subquery, ``frame`` is the query around it.
+    Inside a subquery, ``frame`` is the query around it. Recursion may go as far as ``bounds`` say.
     """
 
     source: Source
@@ -59,6 +61,7 @@ class QueryBinder:
     named: set[str] = field(default_factory=set)
     ctes: Ctes = field(default_factory=dict)
     frame: Frame | None = None
+    bounds: Bounds = NO_BOUNDS
 
     def bind(self, node: exp.Expr) -> Plan:
         """A query as somebody runs it: ORDER BY and LIMIT are allowed at its end."""
@@ -98,17 +101,29 @@ class QueryBinder:
         clause = node.args.get("with_")
         if clause is None:
             return self
-        if clause.args.get("recursive"):
-            raise self.source.error("unsupported", "WITH RECURSIVE is not supported yet", clause)
         inside = self
         for cte in clause.expressions:
             refuse_other_parts(cte, ("this", "alias", "materialized"), self.source)
             name = fold(cte.args["alias"].this)
             if name in {fold(other.args["alias"].this) for other in clause.expressions if other is not cte}:
                 raise self.source.error("ambiguous_name", f"WITH names {name!r} twice", cte.args["alias"])
-            plan = self._renamed(inside._query(cte.this, outermost=False), cte.args["alias"])
+            if clause.args.get("recursive") and names_itself(cte):
+                plan: Plan = inside._recursive(cte, name)
+            else:
+                plan = self._renamed(inside._query(cte.this, outermost=False), cte.args["alias"])
             inside = replace(inside, ctes={**inside.ctes, name: (plan, self.frame)})
         return inside
+
+    def _recursive(self, cte: exp.Expr, name: str) -> Plan:
+        if self.frame is not None:
+            raise self.source.error("unsupported", "WITH RECURSIVE inside a subquery is not supported", cte)
+
+        def bind(branch: exp.Expr, itself: Plan | None) -> Plan:
+            inside = self if itself is None else replace(self, ctes={**self.ctes, name: (itself, None)})
+            return inside._query(branch, outermost=False)
+
+        columns = [fold(column) for column in cte.args["alias"].args.get("columns") or ()]
+        return bind_recursive(cte, columns, bind, self.source, self.bounds)
 
     # Set operations
 

@@ -27,11 +27,11 @@ def bind_view(statement: CreateView, catalog: Catalog, source: Source, seen: Map
     """
     source = replace(source, now=None)
     check_options(statement.options, source)
-    binder = QueryBinder(source, narrowed(catalog, seen or {}))
+    binder = QueryBinder(source, narrowed(catalog, seen or {}), bounds=bounds_of(statement.options))
     itself = _named_in(statement)
     if itself is not None and catalog.get(statement.name) is None:
         raise source.error(
-            "cycle", f"the view {statement.name!r} names itself", itself, hint="recursive views are not supported yet"
+            "cycle", f"the view {statement.name!r} names itself", itself, hint="use WITH RECURSIVE, or AS DATALOG"
         )
     plan: Plan = widened(binder.bind_view(statement.query), catalog)
     if statement.columns:
