@@ -20,7 +20,7 @@ class Creation:
     ``key`` are the positions of columns that tell its rows apart, if such are known: an engine can find rows by them.
     ``order`` are those by which rows are likely to be looked for, so that an engine may lay them out accordingly.
     ``logged`` relations keep their changes per version; the inner states of the network do not. ``internal`` ones
-    are kept out of the way of foreign readers.
+    are kept out of the way of foreign readers. Of relations that are not ``kept`` there is a log and no content.
     """
 
     relation: str
@@ -30,6 +30,7 @@ class Creation:
     internal: bool = False
     key: tuple[int, ...] = ()
     order: tuple[int, ...] = ()
+    kept: bool = True
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ class DuckDBEngine:
 
     def _count(self) -> None:
         """Count the rows of all relations: many with one statement, since there may be thousands of relations."""
-        names = list(self._relations)
+        names = [name for name, relation in self._relations.items() if relation.kept]
         for start in range(0, len(names), COUNTED_AT_ONCE):
             some = names[start : start + COUNTED_AT_ONCE]
             counts = (f"SELECT {i} AS place, count(*) FROM {self._relations[n].table}" for i, n in enumerate(some))
@@ -175,7 +175,7 @@ class DuckDBEngine:
         if commit.created or commit.dropped or commit.altered:
             copies = dict(relations), dict(rows)
             return lambda: copies
-        before = {name: rows[name] for name in commit.deltas}
+        before = {name: rows[name] for name in commit.deltas if name in rows}
         return lambda: (relations, {**rows, **before})
 
     def _apply(self, commit: Commit) -> None:
@@ -183,14 +183,14 @@ class DuckDBEngine:
             relation = self._relations.pop(name)
             changelog.forget(self._connection, relation)
             drop(self._connection, relation)
-            del self._rows[name]
+            self._rows.pop(name, None)
         for alteration in commit.altered:
             before = self._relations[alteration.relation]
             self._relations[before.name] = alter(self._connection, before, alteration)
         for creation in commit.created:
             self._create(creation, commit.given)
         for name, delta in commit.deltas.items():
-            if delta.num_rows:
+            if delta.num_rows and self._relations[name].kept:
                 key = commit.keys.get(name, ())
                 applying = Applying(self._connection, self._relations[name], delta, self._given.name_of, key)
                 applying.run(self._lookups.of(name))
@@ -205,8 +205,13 @@ class DuckDBEngine:
         )
 
     def _create(self, creation: Creation, given: Mapping[str, pa.Table]) -> None:
-        relation = StoredRelation(creation.relation, creation.schema, creation.logged, creation.internal, creation.key)
+        relation = StoredRelation(
+            creation.relation, creation.schema, creation.logged, creation.internal, creation.key, kept=creation.kept
+        )
         create(self._connection, relation)
+        if not relation.kept:
+            self._relations[relation.name] = relation
+            return
         if creation.plan is not None:
             rows = self._text(creation.plan, given, Compiler.rows)
             if creation.order:
@@ -321,6 +326,7 @@ def _relation_to_json(relation: StoredRelation) -> dict[str, object]:
         "logged": relation.logged,
         "internal": relation.internal,
         "key": list(relation.key),
+        "kept": relation.kept,
     }
 
 
@@ -339,5 +345,10 @@ def _altered_from_json(record: dict[str, Any], before: StoredRelation) -> Stored
 
 def _relation_from_json(record: dict[str, Any]) -> StoredRelation:
     return StoredRelation(
-        record["name"], schema_from_json(record["schema"]), record["logged"], record["internal"], tuple(record["key"])
+        record["name"],
+        schema_from_json(record["schema"]),
+        record["logged"],
+        record["internal"],
+        tuple(record["key"]),
+        kept=record.get("kept", True),
     )

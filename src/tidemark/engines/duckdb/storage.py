@@ -33,6 +33,8 @@ class StoredRelation:
     key: tuple[int, ...] = ()
     added: tuple[Value, ...] = ()
     """What entries that were logged before have in the columns that came later, which are the last ones."""
+    kept: bool = True
+    """Whether there is content, and not only a log."""
 
     @property
     def table(self) -> str:
@@ -74,7 +76,8 @@ def prepare(connection: duckdb.DuckDBPyConnection, path: str) -> None:
 
 def create(connection: duckdb.DuckDBPyConnection, relation: StoredRelation) -> None:
     columns = [f"{quote(f.name)} {duckdb_type(f.type)}" for f in relation.schema.fields]
-    connection.execute(f"CREATE TABLE {relation.table} ({', '.join(columns)})")
+    if relation.kept:
+        connection.execute(f"CREATE TABLE {relation.table} ({', '.join(columns)})")
     if relation.logged:
         stamps = [f"{VERSION} BIGINT", f"{WEIGHT} BIGINT"]
         connection.execute(f"CREATE TABLE {relation.log_table} ({', '.join(columns + stamps)})")
@@ -93,7 +96,8 @@ def alter(connection: duckdb.DuckDBPyConnection, relation: StoredRelation, alter
 
 
 def drop(connection: duckdb.DuckDBPyConnection, relation: StoredRelation) -> None:
-    connection.execute(f"DROP TABLE {relation.table}")
+    if relation.kept:
+        connection.execute(f"DROP TABLE {relation.table}")
     if relation.logged:
         connection.execute(f"DROP TABLE {relation.log_table}")
 

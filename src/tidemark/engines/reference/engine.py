@@ -43,9 +43,10 @@ class ReferenceEngine:
         before = dict(relations)
         for creation in commit.created:
             content = {} if creation.plan is None else evaluate(creation.plan, before, given)
-            before[creation.relation] = relations[creation.relation] = content
-        for name, delta in commit.deltas.items():
-            relations[name] = _apply(relations[name], to_bag(delta))
+            if creation.kept:
+                before[creation.relation] = relations[creation.relation] = content
+        for name in commit.deltas.keys() & relations.keys():
+            relations[name] = _apply(relations[name], to_bag(commit.deltas[name]))
         self._relations = relations
         for name in commit.dropped:
             self._schemas.pop(name, None)

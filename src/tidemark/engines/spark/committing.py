@@ -62,9 +62,8 @@ class Stager:
         name, version = creation.relation, commit.version
         directory = self.lake.directory(name, internal=creation.internal, version=version)
         self.staging.begin(directory)
-        empty = Created(name, creation.schema, directory, creation.logged, creation.internal, ())
-        files = self._filled(creation, begin(empty, version), commit.given, working)
-        return Created(name, creation.schema, directory, creation.logged, creation.internal, files)
+        empty = Created(name, creation.schema, directory, creation.logged, creation.internal, (), creation.kept)
+        return replace(empty, files=self._filled(creation, begin(empty, version), commit.given, working))
 
     def _alter(self, alteration: Alteration, working: Relations) -> Altered:
         """All rows are written anew, with the new columns: any reader of the files finds them there."""

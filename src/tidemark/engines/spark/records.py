@@ -35,6 +35,7 @@ class Created:
     logged: bool
     internal: bool
     files: tuple[DataFile, ...]
+    kept: bool = True
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,7 @@ def _created_to_json(created: Created) -> dict[str, Any]:
         "logged": created.logged,
         "internal": created.internal,
         "files": _files_to_json(created.files),
+        "kept": created.kept,
     }
 
 
@@ -156,6 +158,7 @@ def _created_from_json(shown: Any) -> Created:
         shown["logged"],
         shown["internal"],
         _files_from_json(shown["files"]),
+        shown.get("kept", True),
     )
 
 

@@ -43,6 +43,8 @@ class Relation:
     published_version: int = 0
     added: tuple[Value, ...] = ()
     """What entries that were logged before have in the columns that came later, which are the last ones."""
+    kept: bool = True
+    """Whether there is content, and not only a log."""
 
     @cached_property
     def rows(self) -> int:
@@ -63,6 +65,8 @@ class Relation:
         return pa.schema([pa.field(name, type.arrow) for name, type in fields])
 
     def with_change(self, inserted: tuple[DataFile, ...], entries: pa.Table | None, version: int) -> Relation:
+        if not self.kept:
+            return self
         tail = self.tail
         if entries is not None and entries.num_rows:
             tail = _pushed(tail, entries)
@@ -107,7 +111,15 @@ def apply(relations: Relations, record: Record, entries: Entries) -> dict[str, R
 
 def begin(created: Created, version: int) -> Relation:
     """A relation as it is created."""
-    relation = Relation(created.relation, created.schema, created.directory, created.logged, created.internal, version)
+    relation = Relation(
+        created.relation,
+        created.schema,
+        created.directory,
+        created.logged,
+        created.internal,
+        version,
+        kept=created.kept,
+    )
     return relation.with_change(created.files, None, version)
 
 
