@@ -55,12 +55,16 @@ class EngineLookup:
         """The rows with their weights: a relation may hold a row more than once."""
         readable = self.relations[relation]
         if not positions:
-            return self._evaluated(readable.plan, self.given)
+            return self.rows_of(readable.plan)
         plan, schema = readable.touched(positions)
         wanted = dict.fromkeys(filter(None, (_as_stored(key, schema) for key in keys)), 1)
         if not wanted:
             return {}
         return self._evaluated(plan, {**self.given, _KEYS: from_bag(wanted, schema)})
+
+    def rows_of(self, plan: Plan) -> dict[Row, int]:
+        """The rows of any plan over what is stored and given, with their weights."""
+        return self._evaluated(plan, self.given)
 
     def _evaluated(self, plan: Plan, given: Mapping[str, pa.Table]) -> dict[Row, int]:
         bag = to_bag(self.evaluate(plan, given))

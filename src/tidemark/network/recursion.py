@@ -1,8 +1,8 @@
 """How a node that is a fixpoint follows the changes below it: Algorithm 1 of ROD, over look-ups.
 
-Rules see sets. The change of a part is what its differential says, reduced to the rows that come or go altogether. Then
-the maintenance rules run in this process, and what they ask of the old state is looked up in what is stored, so that
-the engine is asked for the neighbourhood of the change and nothing else. All members of one fixpoint change together.
+The maintenance rules run in this process, from the changes of the parts. What they ask of the old state is looked up in
+what is stored, so that the engine is asked for the neighbourhood of the change and nothing else. All members of one
+fixpoint change together.
 
 If that turns out to derive a good part of what is stored, evaluating everything again is cheaper, and is done instead,
 except for a view that was declared ``incremental``.
@@ -17,13 +17,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from tidemark.algebra.keys import RelationKeys, keys_of
-from tidemark.algebra.plans import Fixpoint, Negate, Plan, Stored, relations_of, union
+from tidemark.algebra.keys import RelationKeys
+from tidemark.algebra.plans import Fixpoint, Negate, Stored, relations_of, union
 from tidemark.algebra.scalar import Row
 from tidemark.calculus.as_of import Block, resolve
-from tidemark.calculus.chain import differentiate
-from tidemark.calculus.states import new, old
-from tidemark.calculus.step import with_steps
+from tidemark.calculus.states import new
 from tidemark.calculus.terms import distribute
 from tidemark.datalog.changes import Change
 from tidemark.datalog.fixpoint import Limits, TooFar
@@ -32,12 +30,12 @@ from tidemark.datalog.maintain import maintain
 from tidemark.datalog.maintenance_rules import StratumRules, maintenance_rules
 from tidemark.datalog.program import Program
 from tidemark.engines.base import Engine
-from tidemark.engines.reference.arrow import from_bag, to_bag
+from tidemark.engines.reference.arrow import from_bag
 from tidemark.network.cutting import state_name
 from tidemark.network.lookups import EngineLookup, Evaluate, Readable
 from tidemark.network.nodes import Node, NodeKind
+from tidemark.network.parts import Parts
 from tidemark.network.settle import evaluation
-from tidemark.passes import optimize
 
 LEAST_BUDGET: Final = 20_000
 """So many rows of one member may be derived at any rate before everything is evaluated again."""
@@ -78,35 +76,20 @@ class Recursion:
         return stored_members(self.node)
 
     @cached_property
+    def parts(self) -> Parts:
+        return Parts(dict(zip(self.plan.sources, self.plan.parts, strict=True)), self.block, self.keys)
+
+    @cached_property
     def before(self) -> Mapping[str, Readable]:
         """Everything that the rules read, as it was."""
-        parts = {
-            name: Readable(distribute(resolve(old(part), self.block)))
-            for name, part in zip(self.plan.sources, self.plan.parts, strict=True)
-        }
         members = dict(self.plan.members)
-        return parts | {name: Readable(Stored(at, members[name])) for name, at in self.stored.items()}
-
-    @cached_property
-    def differentials(self) -> Mapping[str, Plan]:
-        """The differentials of the parts that can have changed."""
-        return {
-            name: distribute(resolve(optimize(with_steps(differentiate(part, self.block.changed))), self.block))
-            for name, part in zip(self.plan.sources, self.plan.parts, strict=True)
-            if relations_of(part) & self.block.changed
-        }
-
-    @cached_property
-    def sets(self) -> frozenset[str]:
-        """The parts that are known to have no row twice."""
-        pairs = zip(self.plan.sources, self.plan.parts, strict=True)
-        return frozenset(name for name, part in pairs if keys_of(part, self.keys))
+        return {**self.parts.before, **{n: Readable(Stored(at, members[n])) for n, at in self.stored.items()}}
 
     def follow(self, given: Mapping[str, pa.Table], engine: Engine, *, at_any_cost: bool) -> Followed:
         """The deltas of all members."""
         evaluate = evaluation(engine)
         lookup = EngineLookup(self.before, given, evaluate)
-        changes = {name: self._change(name, plan, lookup, evaluate) for name, plan in self.differentials.items()}
+        changes = self.parts.changes(lookup)
         rows = self.plan.max_rows
         if not at_any_cost:
             rows = min(rows, max(LEAST_BUDGET, *(engine.rows(at) // SHARE for at in self.stored.values())))
@@ -119,14 +102,6 @@ class Recursion:
         schemas = dict(self.plan.members)
         deltas = {name: from_bag(_weights(found[name]), schema) for name, schema in schemas.items()}
         return Followed(deltas, "differential", "maintenance rules", lookup.read)
-
-    def _change(self, name: str, differential: Plan, lookup: EngineLookup, evaluate: Evaluate) -> Change:
-        """What comes to a part and what goes from it altogether."""
-        delta = to_bag(evaluate(differential, lookup.given))
-        before: Mapping[Row, int] = {}
-        if delta and name not in self.sets:
-            before = lookup.weights(name, tuple(range(len(self.before[name].plan.schema))), delta)
-        return set_change(delta, before, is_set=name in self.sets)
 
     def _evaluated_again(
         self, given: Mapping[str, pa.Table], engine: Engine, evaluate: Evaluate, rows: int
@@ -147,21 +122,6 @@ def stored_members(node: Node) -> Mapping[str, str]:
     if node.kind is NodeKind.VIEW:
         return {plan.predicate: node.name}
     return {name: state_name(plan.of(name)) for name, _ in plan.members}
-
-
-def set_change(delta: Mapping[Row, int], before: Mapping[Row, int], *, is_set: bool) -> Change:
-    """The rows that come or go altogether, of a change of a bag. A set needs no look at what was there before.
-
-    >>> change = set_change({("a",): 1, ("b",): -1, ("c",): 2}, {("a",): 1, ("b",): 2}, is_set=False)
-    >>> change.plus, change.minus
-    (frozenset({('c',)}), frozenset())
-    """
-    if is_set:
-        coming = (row for row, weight in delta.items() if weight > 0)
-        return Change(frozenset(coming), frozenset(row for row, weight in delta.items() if weight < 0))
-    coming = (row for row, weight in delta.items() if weight > 0 and not before.get(row, 0))
-    going = (row for row, weight in delta.items() if weight < 0 and before.get(row, 0) + weight == 0)
-    return Change(frozenset(coming), frozenset(going))
 
 
 def _weights(change: Change) -> dict[Row, int]:
