@@ -72,4 +72,4 @@ def materialized(db: tm.Database) -> list[str]:
 
 def stored(db: tm.Database) -> list[str]:
     catalog = db._store.catalog
-    return [n for n, r in catalog.relations.items() if not isinstance(r, View) or r.materialized]
+    return [n for n, r in catalog.relations.items() if not isinstance(r, View) or r.materialized or r.external]

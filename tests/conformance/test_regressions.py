@@ -259,3 +259,19 @@ def test_a_sum_beside_a_total_of_nothing_is_compared_by_its_value(db: tm.Databas
     )
     assert rows(db.query("SELECT * FROM v")) == [(0, 1)]
     assert db.audit("v").num_rows == 0
+
+
+def test_views_that_are_created_together_do_not_get_the_rows_of_one_another(db: tm.Database) -> None:
+    """What was settled for the first of them was given to the second under the same name."""
+    db.execute("CREATE TABLE t (a INT, b INT); INSERT INTO t VALUES (1, 2), (3, 4)")
+    db.execute(
+        """
+        BEGIN;
+        INSERT INTO t VALUES (5, 6);
+        CREATE MATERIALIZED VIEW v1 AS SELECT 60 / a AS x FROM t;
+        CREATE MATERIALIZED VIEW v2 AS SELECT 60 / b AS x FROM t;
+        COMMIT
+        """
+    )
+    assert rows(db.query("SELECT * FROM v1")) == [(12,), (20,), (60,)]
+    assert rows(db.query("SELECT * FROM v2")) == [(10,), (15,), (30,)]

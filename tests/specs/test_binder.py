@@ -296,7 +296,6 @@ def test_queries_become_plans(sql: str, plan: str) -> None:
         ("SELECT q.b FROM (VALUES (1)) AS q (a)", "unknown_column", "q"),
         ("SELECT a FROM (VALUES (1)) AS q (a, b)", "type", None),
         ("SELECT * FROM (VALUES (1) LIMIT 1) AS q", None, None),
-        ("WITH RECURSIVE q AS (SELECT 1) SELECT * FROM q", "unsupported", None),
         ("SELECT a FROM t UNION SELECT c FROM t", "type", None),
         ("SELECT a FROM t UNION SELECT a, b FROM t", "type", None),
         ("SELECT CAST(c AS BLOB) FROM t", "unsupported", None),

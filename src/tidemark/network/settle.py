@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from tidemark.algebra.derived import PerPlan
 from tidemark.algebra.expressions import Column, columns_of, substitute
+from tidemark.algebra.fingerprint import fingerprint
 from tidemark.algebra.plans import Fixpoint, Given, Net, Plan, Project, relations_of, transform
 from tidemark.calculus.terms import distribute
 from tidemark.engines.base import Engine
@@ -66,14 +67,14 @@ def _split(plan: Plan, unstored: Set[str] = frozenset()) -> _Steps:
         if isinstance(part, Fixpoint):
             source = part.with_inputs(tuple(transform(child, replaced) for child in part.parts))
             assert not relations_of(source) & unstored, "what a recursion reads is there before it is evaluated"
-            first.append((f"net {len(first)}", source))
+            first.append((f"net {fingerprint(source)}", source))
             return Given(first[-1][0], part.schema)
         if not isinstance(part, Net):
             return None
         source = transform(part.input, replaced)
         if relations_of(source) & unstored:
             return source
-        first.append((f"net {len(first)}", source))
+        first.append((f"net {fingerprint(source)}", source))
         return Given(first[-1][0], part.schema)
 
     settled = transform(plan, replaced)
