@@ -214,10 +214,16 @@ class Database:
             return logged
         # The initial content is not kept apart: it is the content now, rolled back over the log.
         later = delta_tables.net(logged.drop_columns([VERSION]))
-        plan = union((Stored(name, relation.schema), Negate(Given("log", relation.schema))), relation.schema)
-        initial = store.engine.evaluate(plan, {"log": later})
+        plan = union((self._content(relation), Negate(Given("log", relation.schema))), relation.schema)
+        initial = store.engine.evaluate(*settle(plan, {"log": later}, store.engine))
         stamp = pa.array([born] * initial.num_rows, pa.int64())
         return pa.concat_tables([initial.add_column(len(relation.schema), VERSION, stamp).cast(logged.schema), logged])
+
+    def _content(self, relation: Relation) -> Plan:
+        """A relation as it is now: what is stored of it, or, of an external view, what its definition says."""
+        if isinstance(relation, View) and relation.external:
+            return resolve(relation.plan, Block())
+        return Stored(relation.name, relation.schema)
 
     def subscribe(self, relation: str, since: int | None = None, *, paired: bool = False) -> Subscription:
         """The changes of a relation as they come; the present content first if ``since`` is None.
@@ -229,7 +235,7 @@ class Database:
             name = self._stored_relation(relation).name
             if since is not None and not (isinstance(since, int) and 0 <= since <= self._store.version):
                 raise TidemarkError("version", f"there is no version {since!r}", hint=f"the last one is {self.version}")
-            schema = self._store.catalog.relations[name].schema
+            found, engine = self._store.catalog.relations[name], self._store.engine
             if paired:
                 key_of(self._store.catalog.relations[name], self._store.catalog)
             return Subscription(
@@ -237,7 +243,7 @@ class Database:
                 name,
                 since,
                 self._changes,
-                lambda: self._store.engine.fetch(Stored(name, schema), {}),
+                lambda: engine.fetch(*settle(self._content(found), {}, engine)),
                 paired=paired,
             )
 
@@ -254,6 +260,8 @@ class Database:
             found = self._stored_relation(view)
             if not isinstance(found, View):
                 raise TidemarkError("not_a_view", f"{found.name!r} is a table: there is nothing to compare it with")
+            if found.external:
+                return delta_tables.no_change(found.schema)  # nothing is stored that could differ
             return audit(found, self._store.catalog, self._store.engine)
 
     def explain(self, view: str) -> str:
@@ -333,11 +341,11 @@ class Database:
 
     def _stored_relation(self, name: str) -> Relation:
         relation = self._relation(name)
-        if isinstance(relation, View) and not relation.materialized:
+        if isinstance(relation, View) and not (relation.materialized or relation.external):
             raise TidemarkError(
                 "not_materialized",
                 f"{relation.name!r} is a plain view: its changes are not kept",
-                hint="CREATE MATERIALIZED VIEW",
+                hint="CREATE MATERIALIZED VIEW, or CREATE EXTERNAL VIEW",
             )
         return relation
 

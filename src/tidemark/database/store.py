@@ -162,11 +162,11 @@ class Store:
 
     def _commit_of(self, work: Work, wave: Wave, transition: Transition, version: int) -> Commit:
         created, given = self._creations(wave, transition)
-        shared = transition.passing.unstored
+        shared, logged = transition.passing.unstored, {view.name for view in work.catalog.external_views}
         return Commit(
             version,
             self._clock(),
-            deltas={name: delta for name, delta in wave.deltas.items() if name not in shared},
+            deltas={name: delta for name, delta in wave.deltas.items() if name not in shared or name in logged},
             given=given,
             created=created,
             dropped=() if work.catalog is self.catalog else transition.dropped,
@@ -197,6 +197,8 @@ class Store:
             key = node.keys if isinstance(node.plan, Aggregate) and is_state else ()
             order = key or keys.get(node.name, ())
             created.append(Creation(node.name, node.schema, plan, not is_state, is_state, key, order))
+        for view in transition.new_external:
+            created.append(Creation(view.name, view.schema, internal=True, kept=False))
         return tuple(created), given
 
     def _install(self, catalog: Catalog, transition: Transition, version: int) -> None:

@@ -11,18 +11,39 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from tidemark.algebra.plans import Plan, relations_of
+from tidemark.algebra.plans import Plan, Project, relations_of
+from tidemark.datalog.program import Program
 from tidemark.log.commit import Alteration
 from tidemark.network import Network, Node, NodeKind, build
 from tidemark.network.build import Definition
 from tidemark.network.nodes import REPLACED, expand
+from tidemark.network.rederivation import Rules, rules_of
 from tidemark.sql.catalog import Catalog, Table, View
 
 
 def network_of(catalog: Catalog, before: Network | None = None) -> Network:
     """The network of a catalog's views; what is known of the one before is taken over."""
-    views = catalog.materialized_views
-    return build((Definition(v.name, v.plan, v.options.get("strategy", "auto")) for v in views), before)
+    views = (view for view in catalog.views if view.materialized or view.external)
+    return build((_definition(view, catalog) for view in views), before)
+
+
+def _definition(view: View, catalog: Catalog) -> Definition:
+    strategy = view.options.get("strategy", "auto")
+    if not view.external:
+        return Definition(view.name, view.plan, strategy)
+    rules = rules_of(view.plan) if view.program is None else _rules(view.program, view.name, catalog)
+    return Definition(view.name, view.plan, strategy, NodeKind.EXTERNAL, rules)
+
+
+def _rules(program: Program, predicate: str, catalog: Catalog) -> Rules:
+    """The rules of an external view, over the relations as they are now: some may have more columns than the rules
+    know."""
+    plans: dict[str, Plan] = {}
+    for name in program.base:
+        plan, known = catalog.scan(name), program.schemas[name]
+        seen = plan.columns()[: len(known)]
+        plans[name] = plan if len(seen) == len(plan.schema) else Project(plan, known.names, seen)
+    return Rules(program, plans, predicate)
 
 
 @dataclass(frozen=True)
@@ -124,4 +145,10 @@ class Transition:
         """The relations that the engine holds and that go."""
         tables = (table.name for table in self.before.tables if table.name not in self.going_on)
         nodes = (name for name, node in self.network_before.nodes.items() if node.is_stored and name not in self.kept)
-        return (*tables, *nodes)
+        external = (view.name for view in self.before.external_views if view.name not in self.going_on)
+        return (*tables, *nodes, *external)
+
+    @property
+    def new_external(self) -> tuple[View, ...]:
+        """The views that begin to be logged, and are not stored."""
+        return tuple(view for view in self.after.external_views if view.name not in self.going_on)

@@ -27,15 +27,24 @@ NO_BOUNDS = Bounds()
 
 
 def lowered(
-    program: Program, views: Collection[str], scans: Mapping[str, Plan], bounds: Bounds = NO_BOUNDS
+    program: Program,
+    views: Collection[str],
+    scans: Mapping[str, Plan],
+    bounds: Bounds = NO_BOUNDS,
+    *,
+    are_stored: bool = True,
 ) -> dict[str, Plan]:
-    """The plans of the predicates that become views; ``scans`` says how the relations below are read."""
+    """The plans of the predicates that become views; ``scans`` says how the relations below are read.
+
+    Views that are not stored are expanded, as helpers are.
+    """
     known, plans, found = dict(scans), plans_of(program), dict[str, Plan]()
     for stratum in program.strata:
         for name in stratum.predicates:
             recursive = _fixpoint(program, stratum, name, known, bounds) if stratum.recursive else None
             found[name] = recursive or over(plans[name], known)
-        known.update({name: Scan(name, found[name].schema) if name in views else found[name] for name in found})
+        scanned = views if are_stored else ()
+        known.update({name: Scan(name, found[name].schema) if name in scanned else found[name] for name in found})
     return {name: plan for name, plan in found.items() if name in views}
 
 

@@ -74,3 +74,8 @@ def set_change(delta: Mapping[Row, int], before: Mapping[Row, int], *, is_set: b
     coming = (row for row, weight in delta.items() if weight > 0 and not before.get(row, 0))
     going = (row for row, weight in delta.items() if weight < 0 and before.get(row, 0) + weight == 0)
     return Change(frozenset(coming), frozenset(going))
+
+
+def weights_of(change: Change) -> dict[Row, int]:
+    """A change of a set as a delta."""
+    return {**dict.fromkeys(change.plus, 1), **dict.fromkeys(change.minus, -1)}

@@ -19,11 +19,9 @@ import pyarrow as pa
 
 from tidemark.algebra.keys import RelationKeys
 from tidemark.algebra.plans import Fixpoint, Negate, Stored, relations_of, union
-from tidemark.algebra.scalar import Row
 from tidemark.calculus.as_of import Block, resolve
 from tidemark.calculus.states import new
 from tidemark.calculus.terms import distribute
-from tidemark.datalog.changes import Change
 from tidemark.datalog.fixpoint import Limits, TooFar
 from tidemark.datalog.lowering import program_of
 from tidemark.datalog.maintain import maintain
@@ -34,7 +32,7 @@ from tidemark.engines.reference.arrow import from_bag
 from tidemark.network.cutting import state_name
 from tidemark.network.lookups import EngineLookup, Evaluate, Readable
 from tidemark.network.nodes import Node, NodeKind
-from tidemark.network.parts import Parts
+from tidemark.network.parts import Parts, weights_of
 from tidemark.network.settle import evaluation
 
 LEAST_BUDGET: Final = 20_000
@@ -100,7 +98,7 @@ class Recursion:
                 raise
             return self._evaluated_again(given, engine, evaluate, rows)
         schemas = dict(self.plan.members)
-        deltas = {name: from_bag(_weights(found[name]), schema) for name, schema in schemas.items()}
+        deltas = {name: from_bag(weights_of(found[name]), schema) for name, schema in schemas.items()}
         return Followed(deltas, "differential", "maintenance rules", lookup.read)
 
     def _evaluated_again(
@@ -122,7 +120,3 @@ def stored_members(node: Node) -> Mapping[str, str]:
     if node.kind is NodeKind.VIEW:
         return {plan.predicate: node.name}
     return {name: state_name(plan.of(name)) for name, _ in plan.members}
-
-
-def _weights(change: Change) -> dict[Row, int]:
-    return {**dict.fromkeys(change.plus, 1), **dict.fromkeys(change.minus, -1)}

@@ -49,12 +49,13 @@ def _bind_program(
     if len(set(statement.names)) < len(statement.names):
         raise TidemarkError("exists", "a view is named twice")
     scans = {name: below.scan(name) for name in program.base}
-    plans = lowered(program, statement.names, scans, bounds_of(statement.options))
+    bounds = bounds_of(statement.options)
+    plans = lowered(program, statement.names, scans, bounds, are_stored=statement.materialized)
     views = []
     for name, bound in plans.items():
         plan = widened(bound, catalog)
         check_output(plan.schema, source)
-        named = frozenset(_named(program, name, statement.names))
+        named = frozenset(_named(program, name, statement.names if statement.materialized else ()))
         checked = statement.materialized or statement.external
         view = View(
             name,
@@ -70,8 +71,6 @@ def _bind_program(
             program,
         )
         views.append(view)
-        if not statement.materialized:
-            catalog = catalog.with_relation(view)
     return tuple(views)
 
 

@@ -70,7 +70,7 @@ def with_replaced(catalog: Catalog, view: View, source: Source) -> Catalog:
             f"the view {view.name!r} would stand on itself",
             hint="it can name neither itself nor a view that stands on it",
         )
-    if same_columns(before.schema, view.schema):
+    if same_columns(before.schema, view.schema) and not view.external:
         view = replace(view, identity=before.identity)
     result = catalog.without(view.name, *(other.name for other in above)).with_relation(view)
     for other in above:
