@@ -10,8 +10,9 @@ from types import TracebackType
 import pyarrow as pa
 
 from tidemark.algebra.clock import CLOCK
-from tidemark.algebra.plans import Given, Negate, Stored, union
+from tidemark.algebra.plans import Given, Negate, Plan, Stored, union
 from tidemark.algebra.types import VERSION
+from tidemark.calculus.as_of import Block, resolve
 from tidemark.database.advising import Advice, advise
 from tidemark.database.auditing import audit
 from tidemark.database.classifying import Classification, classify
@@ -26,6 +27,7 @@ from tidemark.database.transaction import Transaction
 from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
+from tidemark.network.settle import settle
 from tidemark.sql import statements as st
 from tidemark.sql.catalog import Relation, View
 from tidemark.sql.changes import bind_change
@@ -42,6 +44,7 @@ TRACE = pa.schema(
         ("rows_read", pa.int64()),
         ("milliseconds", pa.float64()),
         ("rows_filtered", pa.int64()),
+        ("rows_rederived", pa.int64()),
     ]
 )
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from tidemark.algebra.plans import Plan, Project, relations_of
+from tidemark.algebra.plans import Fixpoint, Plan, Project, relations_of, walk
 from tidemark.datalog.program import Program
 from tidemark.log.commit import Alteration
 from tidemark.network import Network, Node, NodeKind, build
@@ -31,7 +31,9 @@ def _definition(view: View, catalog: Catalog) -> Definition:
     strategy = view.options.get("strategy", "auto")
     if not view.external:
         return Definition(view.name, view.plan, strategy)
-    rules = rules_of(view.plan) if view.program is None else _rules(view.program, view.name, catalog)
+    rules = None
+    if any(isinstance(part, Fixpoint) for part in walk(view.plan)):
+        rules = rules_of(view.plan) if view.program is None else _rules(view.program, view.name, catalog)
     return Definition(view.name, view.plan, strategy, NodeKind.EXTERNAL, rules)
 
 

@@ -17,6 +17,8 @@ from tidemark.algebra.failing import can_fail
 from tidemark.algebra.plans import Fixpoint, Given, Plan, Stored, expressions_of, relations_of, walk
 from tidemark.algebra.printing import show_expression
 from tidemark.analysis.autonomy_updates import Statement
+from tidemark.calculus.as_of import Block
+from tidemark.datalog.fixpoint import TooFar
 from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
@@ -25,6 +27,7 @@ from tidemark.network.build import COMPLETE, INCREMENTAL, Network
 from tidemark.network.contents import REASON, by_content
 from tidemark.network.front import Front
 from tidemark.network.nodes import Node, NodeKind, Refresh, Stage
+from tidemark.network.rederivation import Rules, rederived
 from tidemark.network.refreshes import WHOLE, RefreshCache
 from tidemark.network.settle import settle
 from tidemark.network.wave import Interest, Matter, Step, Wave, given_deltas
@@ -86,16 +89,29 @@ def _advance(node: Node, network: Network, wave: Wave, engine: Engine, cache: Re
         wave.steps.append(Step(node.label, "irrelevant", reason, rows_in, 0, 0, _since(clock), filtered))
         return
     given = given_deltas(matter.deltas, matter.wholes)
-    if isinstance(node.plan, Fixpoint) and node.strategy not in WHOLE:
+    done: _Done | None = None
+    if node.rules is not None:
+        done = _rederive(node, node.rules, changed, given, network, wave, engine, cache)
+    elif isinstance(node.plan, Fixpoint) and node.is_stored and node.strategy not in WHOLE:
         done = _recur(node, node.plan, changed, given, network, wave, engine, cache)
-    else:
+    if done is None:
         done = _refreshed(node, changed, matter, given, network, wave, engine, cache)
     if done.delta.num_rows:
         wave.deltas[node.name] = done.delta
     wave.strategies[node.name] = done.strategy
     rows_out = delta_tables.size(done.delta)
     wave.steps.append(
-        Step(node.label, done.strategy, done.reason, rows_in, rows_out, done.read, _since(clock), filtered)
+        Step(
+            node.label,
+            done.strategy,
+            done.reason,
+            rows_in,
+            rows_out,
+            done.read,
+            _since(clock),
+            filtered,
+            done.rederived,
+        )
     )
 
 
@@ -107,6 +123,7 @@ class _Done:
     read: int
     strategy: str
     reason: str
+    rederived: int = 0
 
 
 def _refreshed(
@@ -153,6 +170,32 @@ def _recur(
     found = wave.recursions[key]
     reason = found.reason if found.strategy == COMPLETE else f"{found.reason}: {', '.join(_labels(changed, network))}"
     return _Done(found.deltas[plan.predicate], read, found.strategy, reason)
+
+
+def _rederive(
+    node: Node,
+    rules: Rules,
+    changed: frozenset[str],
+    given: Mapping[str, pa.Table],
+    network: Network,
+    wave: Wave,
+    engine: Engine,
+    cache: RefreshCache,
+) -> _Done | None:
+    """The change of a recursive view that is not stored, by rederivation on demand; None if that goes too far."""
+    key = (id(rules.program), changed)
+    read = made = 0
+    try:
+        if key not in wave.rederivations:
+            block = Block(changed=changed, unstored=cache.unstored)
+            wave.rederivations[key] = found = rederived(rules, block, cache.known.keys, given, engine)
+            read, made = found.read, found.rederived  # counted with the view that was first
+    except TooFar:
+        return None
+    except TidemarkError as error:
+        raise _named(error, node) from error
+    reason = f"rederivation on demand: {', '.join(_labels(changed, network))}"
+    return _Done(wave.rederivations[key].deltas[rules.predicate], read, "differential", reason, made)
 
 
 def _strategy(plan: Refresh, changed: frozenset[str], network: Network, wave: Wave) -> str:

@@ -17,6 +17,7 @@ from tidemark.engines.base import Engine
 from tidemark.engines.nearby import whole_name
 from tidemark.log import deltas as delta_tables
 from tidemark.network.recursion import Followed
+from tidemark.network.rederivation import Rederived
 from tidemark.network.relevance import passing, relevant
 
 NO_TABLES: Final[Mapping[str, pa.Table]] = {}
@@ -38,6 +39,7 @@ class Step:
     rows_read: int
     milliseconds: float
     rows_filtered: int = 0
+    rows_rederived: int = 0
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ class Wave:
     statement: Statement | None = None
     narrowed: dict[tuple[str, Interest], pa.Table] = field(default_factory=dict)
     recursions: dict[Fixpoint, Followed] = field(default_factory=dict)
+    rederivations: dict[tuple[int, frozenset[str]], Rederived] = field(default_factory=dict)
 
     def matter(self, interests: Mapping[str, Interest], engine: Engine, read_by_others: Set[str]) -> Matter:
         """What of each delta matters to who takes these interests; some relations are read by others, too."""

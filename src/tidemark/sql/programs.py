@@ -38,7 +38,7 @@ def bind_named(
 def _bind_program(
     statement: CreateProgram, catalog: Catalog, source: Source, seen: Mapping[str, int]
 ) -> tuple[View, ...]:
-    check_options(statement.options, source)
+    check_options(statement.options, source, external=statement.external)
     text = ProgramSource(source.text, statement.start, statement.end)
     below = narrowed(catalog, seen)
     relations = {name: r.schema for name, r in below.relations.items() if name not in statement.names}

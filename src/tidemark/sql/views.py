@@ -26,7 +26,7 @@ def bind_view(statement: CreateView, catalog: Catalog, source: Source, seen: Map
     ``seen`` has the numbers of columns that it saw when it was first defined; by default it sees all there are.
     """
     source = replace(source, now=None)
-    check_options(statement.options, source)
+    check_options(statement.options, source, external=statement.external)
     binder = QueryBinder(source, narrowed(catalog, seen or {}), bounds=bounds_of(statement.options))
     itself = _named_in(statement)
     if itself is not None and catalog.get(statement.name) is None:
@@ -89,8 +89,10 @@ def bounds_of(options: Mapping[str, str]) -> Bounds:
     return Bounds(*(int(options[limit]) if limit in options else None for limit in LIMITS))
 
 
-def check_options(options: Mapping[str, str], source: Source) -> None:
+def check_options(options: Mapping[str, str], source: Source, *, external: bool) -> None:
     """Refuse options that are not known, or have no such value."""
+    if external and "strategy" in options:
+        raise source.error("unsupported", "an external view has no strategy: nothing of it is stored")
     for key, value in options.items():
         if key in LIMITS:
             if not value.isdecimal() or not int(value):
