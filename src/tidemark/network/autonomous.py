@@ -87,7 +87,7 @@ def by_statement(node: Node, statement: Statement, known: Known, unstored: froze
 
 
 def _has_rules(node: Node) -> bool:
-    if node.kind is NodeKind.SHARED or node.strategy not in ("auto", "incremental"):
+    if not node.is_stored or node.strategy not in ("auto", "incremental"):
         return False
     return not isinstance(node.plan, Aggregate) or (is_merged(node.plan) and not has_extrema(node.plan))
 

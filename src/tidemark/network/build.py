@@ -23,7 +23,7 @@ from tidemark.algebra.plans import (
     relations_of,
     walk,
 )
-from tidemark.network.cutting import Pieces, States, cut_alone
+from tidemark.network.cutting import Pieces, States, cut_alone, whole
 from tidemark.network.nodes import REPLACED, Node, NodeKind
 
 COMPLETE = "complete"
@@ -31,11 +31,12 @@ COMPLETE = "complete"
 
 @dataclass(frozen=True)
 class Definition:
-    """What the network needs to know of a materialized view."""
+    """What the network needs to know of a materialized view, or of a node whose change alone is wanted."""
 
     name: str
     plan: Plan
     strategy: str = "auto"
+    kind: NodeKind = NodeKind.VIEW
 
 
 class Part:
@@ -106,6 +107,11 @@ class Network:
         return frozenset(name for name, node in self.nodes.items() if not node.is_stored)
 
     @cached_property
+    def shared(self) -> frozenset[str]:
+        """The nodes that stand for a part that several others have."""
+        return frozenset(name for name, node in self.nodes.items() if node.kind is NodeKind.SHARED)
+
+    @cached_property
     def replaced(self) -> tuple[Node, ...]:
         """The views whose definition is another one than what is stored was derived by."""
         return tuple(node for node in self.nodes.values() if node.strategy == REPLACED)
@@ -132,37 +138,38 @@ def build(definitions: Iterable[Definition], before: Network | None = None) -> N
         else:
             known = before.known.pieces.get(name)
             is_known = known is not None and known.definition is definition.plan
-            pieces[name] = known if known is not None and is_known else cut_alone(definition.plan, name)
+            cut = whole if definition.kind is NodeKind.EXTERNAL else cut_alone
+            pieces[name] = known if known is not None and is_known else cut(definition.plan, name)
             plan = states.add(pieces[name], name)
         plans[name] = plan
-        kinds[name] = NodeKind.VIEW
+        kinds[name] = definition.kind
         users.setdefault(name, []).append(name)
     incremental = {name: plan for name, plan in plans.items() if strategies.get(name) != COMPLETE}
-    joins = {name: _joins_of(name, plan, before.known.joins) for name, plan in incremental.items()}
+    joins = {name: _joins_of(name, plan, kinds[name], before.known.joins) for name, plan in incremental.items()}
     holders = _holders(joins)
     shared = _shared_subplans(holders)
     nodes: dict[str, Node] = {}
     for plan, name in shared.items():
         views = tuple(view for holder in holders[Part(plan)] for view in users[holder])
         nodes[name] = Node(name, NodeKind.SHARED, plan, 0, relations_of(plan), views=views)
-    is_shared_alike = before.unstored == frozenset(nodes)
+    is_shared_alike = before.shared == frozenset(nodes)
     for name, plan in plans.items():
         old, strategy = before.nodes.get(name), strategies.get(name, "auto")
         if is_shared_alike and old is not None and old.plan is plan and old.strategy == strategy:
             influents, used = old.influents, old.shared
         else:
-            used = tuple(_used(plan, shared).items()) if name in incremental else ()
+            used = tuple(_used(plan, kinds[name], shared).items()) if name in incremental else ()
             influents = _influents(plan, dict(used))
         nodes[name] = Node(name, kinds[name], plan, 0, influents, strategy, tuple(users[name]), used)
     return Network(_levelled(nodes, before.nodes), Knowledge(pieces, joins))
 
 
-def _joins_of(name: str, plan: Plan, known: Mapping[str, Joins]) -> Joins:
+def _joins_of(name: str, plan: Plan, kind: NodeKind, known: Mapping[str, Joins]) -> Joins:
     """The parts of a node's plan that could be shared with others: those with a join."""
     old = known.get(name)
     if old is not None and old.plan is plan:
         return old
-    parts = {part for part in walk(_linear(plan)) if _has_join(part) and not _is_timed(part)}
+    parts = {part for part in walk(_linear(plan, kind)) if _has_join(part) and not _is_timed(part)}
     return Joins(plan, tuple(map(Part, parts)))
 
 
@@ -188,8 +195,9 @@ def _shared_subplans(holders: Mapping[Part, list[str]]) -> dict[Plan, str]:
     return {plan: f"_shared_{fingerprint(plan)}" for plan in sorted(largest, key=fingerprint)}
 
 
-def _linear(plan: Plan) -> Plan:
-    return plan.input if isinstance(plan, Aggregate | Window | Sort) else plan
+def _linear(plan: Plan, kind: NodeKind) -> Plan:
+    is_operator = kind is not NodeKind.EXTERNAL and isinstance(plan, Aggregate | Window | Sort)
+    return plan.inputs()[0] if is_operator else plan
 
 
 def _has_join(plan: Plan) -> bool:
@@ -204,7 +212,7 @@ def _is_timed(plan: Plan) -> bool:
     return isinstance(plan, Join) and isinstance(plan.right, Scan) and plan.right.relation == CLOCK
 
 
-def _used(plan: Plan, shared: Mapping[Plan, str]) -> dict[Plan, str]:
+def _used(plan: Plan, kind: NodeKind, shared: Mapping[Plan, str]) -> dict[Plan, str]:
     """The shared subplans that stand outermost in the plan."""
     found: dict[Plan, str] = {}
 
@@ -215,7 +223,7 @@ def _used(plan: Plan, shared: Mapping[Plan, str]) -> dict[Plan, str]:
         for child in part.inputs():
             visit(child)
 
-    visit(_linear(plan))
+    visit(_linear(plan, kind))
     return found
 
 

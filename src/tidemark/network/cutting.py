@@ -83,6 +83,12 @@ def cut_alone(definition: Plan, view: str) -> Pieces:
     return Pieces(definition, prepared, plan, states.plans)
 
 
+def whole(definition: Plan, view: str) -> Pieces:
+    """The definition in one piece, without states: of an external node nothing is stored."""
+    prepared = prepare(definition)
+    return Pieces(definition, prepared, prepared, {})
+
+
 @dataclass(frozen=True)
 class _Cut:
     states: States

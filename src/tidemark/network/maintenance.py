@@ -33,11 +33,14 @@ def maintenance_of(node: Node) -> Maintenance:
     if node.strategy == COMPLETE:
         declared = "it was declared with strategy = 'complete'"
         return Maintenance(node, f"complete: evaluated again as a whole, because {declared}", declared)
-    if node.reads_everything:
+    if node.reads_everything and node.is_stored:
         because = _no_keys(node.plan)
         return Maintenance(node, f"its input is read again as a whole after each change, because {because}", because)
     if node.kind is NodeKind.SHARED:
         return Maintenance(node, "differential: its change is derived once for all that use it; nothing is stored")
+    if node.kind is NodeKind.EXTERNAL:
+        touched = "what a change touches is evaluated old against new"
+        return Maintenance(node, f"differential: its change alone is derived, and nothing is stored; {touched}")
     how = _HOW.get(type(node.plan))
     if how is not None and node.kind is NodeKind.STATE:
         return Maintenance(node, how(node.plan))

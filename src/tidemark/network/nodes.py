@@ -5,7 +5,20 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, replace
 
-from tidemark.algebra.plans import Aggregate, Given, Negate, Plan, Scan, Sort, State, Touched, Window, transform, union
+from tidemark.algebra.plans import (
+    Aggregate,
+    Given,
+    Negate,
+    Plan,
+    Scan,
+    Sort,
+    State,
+    Touched,
+    Window,
+    transform,
+    union,
+    walk,
+)
 from tidemark.algebra.types import Schema
 from tidemark.calculus import extrema, first, fresh
 from tidemark.calculus.as_of import Block, resolve
@@ -24,11 +37,13 @@ REPLACED = "replaced"
 class NodeKind(enum.Enum):
     """A *view* is stored and seen by users; a *state* keeps what is needed to bring a view up to date: the counts of a
     grouping, the rows of a window or of a LIMIT; a *shared* subplan is not stored: only its change is derived, once,
-    for all that need it."""
+    for all that need it; an *external* node is not stored either, nor cut: its net change is derived from its whole
+    plan, with what a change touches evaluated old against new, for those who want the change alone."""
 
     VIEW = "view"
     STATE = "state"
     SHARED = "shared"
+    EXTERNAL = "external"
 
 
 @dataclass(frozen=True)
@@ -55,19 +70,24 @@ class Node:
     @property
     def label(self) -> str:
         """The node's name for people: a view's own name, or what it is for which view, and the start of its digest."""
-        if self.kind is NodeKind.VIEW:
+        if self.kind in (NodeKind.VIEW, NodeKind.EXTERNAL):
             return self.name
         what = "shared" if self.kind is NodeKind.SHARED else _KEPT.get(type(self.plan), "kept")
         return f"{self.views[0]}/{what}-{self.name.rpartition('_')[2][:4]}"
 
     @property
     def is_stored(self) -> bool:
-        return self.kind is not NodeKind.SHARED
+        return self.kind not in (NodeKind.SHARED, NodeKind.EXTERNAL)
 
     @property
     def input(self) -> Plan:
         """The linear plan whose change is derived: below the operator for a state, else the plan itself."""
-        return self.plan.input if isinstance(self.plan, Aggregate | Window | Sort) else self.plan
+        return self.plan.inputs()[0] if self.is_operator else self.plan
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether its plan is one operator that is not linear, over an input that is."""
+        return self.is_stored and isinstance(self.plan, Aggregate | Window | Sort)
 
     @property
     def keys(self) -> tuple[int, ...]:
@@ -79,10 +99,22 @@ class Node:
         """Whether each change makes it read its whole input: the operator has no keys to restrict it by."""
         if self.strategy == "complete":
             return True
+        if not self.is_stored:
+            return any(_has_no_keys(part) for part in walk(self.plan))
         evaluated_again = not isinstance(self.plan, Aggregate) or not is_merged(self.plan)
         if isinstance(self.plan, Sort):
             return self.plan.limit is None  # with a limit its input, or it itself, is the few rows that are kept
         return isinstance(self.plan, Aggregate | Window) and evaluated_again and not self.keys
+
+
+def _has_no_keys(plan: Plan) -> bool:
+    """Whether an operator that is not linear has no keys to restrict its input by."""
+    match plan:
+        case Aggregate(keys=keys):
+            return not keys
+        case Window(partition=partition):
+            return not partition
+    return isinstance(plan, Sort)
 
 
 _KEPT = {Aggregate: "counts", Window: "window", Sort: "first"}
@@ -121,7 +153,7 @@ def refresh(node: Node, changed: frozenset[str], block: Block, *, bulk: bool = F
     if node.strategy in _COMPLETE:
         return _complete(node, block)
     delta = optimize(with_steps(differentiate(node.input, changed, dict(node.shared))))
-    if not isinstance(node.plan, Aggregate | Window | Sort):
+    if not node.is_operator:
         return Refresh((Stage(distribute(resolve(delta, block))),), "differential", "differentials")
     if isinstance(node.plan, Sort) and is_kept_first(node.plan):
         return _first_rows(node, node.plan, delta, block)

@@ -20,6 +20,7 @@ from tidemark.network.autonomous import AUTONOMOUS, Attempt, Known, attempts, by
 from tidemark.network.build import COMPLETE, Network
 from tidemark.network.nodes import REPLACED, Node, NodeKind, Refresh, refresh
 from tidemark.network.relevance import ROWS
+from tidemark.network.unstored import unstored_refresh
 from tidemark.network.wave import Interest
 
 PROOFS_KEPT: Final = 512
@@ -118,7 +119,11 @@ class RefreshCache:
         bulk = sum(deltas[name].num_rows for name in changed) > BULK_ROWS
         key = (node.name, below, bulk)
         if key not in self.plans:
-            derived = refresh(node, changed, Block(changed=below, unstored=self.unstored), bulk=bulk)
+            block = Block(changed=below, unstored=self.unstored)
+            if not node.is_stored and node.strategy not in WHOLE:
+                derived = unstored_refresh(node, changed, block)
+            else:
+                derived = refresh(node, changed, block, bulk=bulk)
             self.plans[key] = named(derived, node)
         return self.plans[key]
 
