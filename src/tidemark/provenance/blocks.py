@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tidemark.algebra.expressions import TRUE, Column, Expression, columns_of, conjuncts, shift, substitute, transform
-from tidemark.algebra.plans import Distinct, Filter, Join, Net, Plan, Project, Values
+from tidemark.algebra.plans import Distinct, Filter, Join, Negate, Net, Plan, Project, Values
 from tidemark.algebra.scalar import Row
 
 
@@ -75,6 +75,22 @@ def _joined(left: Block, right: Block, predicate: Expression) -> Block:
     conditions = left.conditions + tuple(shift(c, width) for c in right.conditions)
     between = tuple(substitute(part, outputs) for part in conjuncts(predicate) if part != TRUE)
     return Block(left.leaves + right.leaves, conditions + between, outputs)
+
+
+def signed(plan: Plan) -> tuple[int, Plan]:
+    """The sign of a linear plan, and the plan without it: −R is what R takes away, wherever the sign stands in it."""
+    match plan:
+        case Negate(input=source):
+            sign, body = signed(source)
+            return -sign, body
+        case Filter() | Project() | Net() | Join():
+            sign, bodies = 1, []
+            for part in plan.inputs():
+                inner, body = signed(part)
+                sign *= inner
+                bodies.append(body)
+            return (sign, plan.with_inputs(tuple(bodies))) if sign < 0 else (1, plan)
+    return 1, plan
 
 
 def labels(plan: Plan) -> tuple[str, ...]:

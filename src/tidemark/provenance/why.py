@@ -18,7 +18,6 @@ from tidemark.algebra.plans import (
     Distinct,
     Intersection,
     Join,
-    Negate,
     Plan,
     Repeat,
     Scan,
@@ -31,7 +30,7 @@ from tidemark.algebra.plans import (
 )
 from tidemark.algebra.printing import show_node
 from tidemark.algebra.scalar import Row
-from tidemark.provenance.blocks import Block, block_of, labels
+from tidemark.provenance.blocks import Block, block_of, labels, signed
 from tidemark.provenance.questions import Pattern, Questions, filtered, whole
 from tidemark.provenance.tree import Answer, Derivation, Kind, counted
 from tidemark.provenance.why_not import missing_or_there
@@ -116,14 +115,15 @@ def _distinct(questions: Questions, plan: Plan, source: Plan, row: Row) -> Deriv
 
 def _united(questions: Questions, plan: Union, row: Row) -> Derivation:
     """The first part that has the row, and, of the parts that are taken away, why they do not have it as often."""
-    bodies = tuple(part.input if isinstance(part, Negate) else part for part in plan.parts)
+    signs = [signed(part) for part in plan.parts]
+    bodies = tuple(body for _, body in signs)
     times = questions.times_in_each(bodies, whole(row))
-    positive = [i for i, part in enumerate(plan.parts) if not isinstance(part, Negate)]
+    positive = [i for i, (sign, _) in enumerate(signs) if sign > 0]
     chosen = next(i for i in positive if times[i] > 0)
     children: list[Answer] = [questions.why(bodies[chosen], row)]
-    for part in plan.parts:
-        if isinstance(part, Negate):
-            children += missing_or_there(questions, part.input, row)
+    for sign, body in signs:
+        if sign < 0:
+            children += missing_or_there(questions, body, row)
     how = f"part {positive.index(chosen) + 1} of {len(positive)}" if len(positive) > 1 else ""
     if len(children) > 1:
         taken = any(times[i] for i in range(len(bodies)) if i not in positive)

@@ -10,7 +10,6 @@ from tidemark.algebra.plans import (
     Difference,
     Distinct,
     Intersection,
-    Negate,
     Plan,
     Project,
     Repeat,
@@ -24,6 +23,7 @@ from tidemark.algebra.plans import (
 )
 from tidemark.algebra.printing import show_node
 from tidemark.algebra.scalar import Row
+from tidemark.provenance.blocks import signed
 from tidemark.provenance.missing import block_absence, failing_at
 from tidemark.provenance.questions import Pattern, Questions, whole
 from tidemark.provenance.tree import Absence, Answer, cell, named_cells
@@ -109,11 +109,12 @@ def _what(plan: Plan, pattern: Pattern) -> str:
 
 def _united(questions: Questions, plan: Union, pattern: Pattern) -> Absence:
     """Each part lacks the row; or one has it, and another takes it away."""
-    kept = tuple(part for part in plan.parts if not isinstance(part, Negate))
+    signs = [signed(part) for part in plan.parts]
+    kept = tuple(body for sign, body in signs if sign > 0)
+    takers = tuple(body for sign, body in signs if sign < 0)
     for part in kept:
-        there = questions.one(questions.matching(part, pattern)) if len(kept) < len(plan.parts) else None
+        there = questions.one(questions.matching(part, pattern)) if takers else None
         if there is not None:
-            takers = tuple(part.input for part in plan.parts if isinstance(part, Negate))
             children = [questions.why(taker, there) for taker in takers if questions.times(taker, there)]
             return _absent(plan, pattern, f"{_row(plan, there)} is there, but something excludes it", tuple(children))
     ways = tuple(questions.why_not(part, pattern) for part in kept)

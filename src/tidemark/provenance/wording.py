@@ -14,7 +14,6 @@ from tidemark.algebra.plans import (
     Given,
     Intersection,
     Join,
-    Negate,
     Plan,
     Scan,
     Stored,
@@ -24,7 +23,7 @@ from tidemark.algebra.plans import (
     Window,
 )
 from tidemark.algebra.printing import show_expression
-from tidemark.provenance.blocks import Block, block_of, labels, qualified
+from tidemark.provenance.blocks import Block, block_of, labels, qualified, signed
 from tidemark.provenance.questions import Pattern
 from tidemark.provenance.tree import cell
 
@@ -45,7 +44,7 @@ def name_of(plan: Plan) -> str:
         case Window(input=source) | Unnest(input=source):
             return name_of(source)
         case Union(parts=parts):
-            return " or ".join(dict.fromkeys(name_of(part) for part in parts if not isinstance(part, Negate)))
+            return " or ".join(dict.fromkeys(name_of(part) for part in parts if signed(part)[0] > 0))
         case Difference(left=left, right=right):
             return f"{name_of(left)} except {name_of(right)}"
         case Intersection(left=left, right=right):
