@@ -24,15 +24,18 @@ from tidemark.database.rows import Rows
 from tidemark.database.store import Store, Work
 from tidemark.database.subscription import Subscription
 from tidemark.database.transaction import Transaction
+from tidemark.database.why import WantedRow, explained, wanted_values
 from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
 from tidemark.network.settle import settle
+from tidemark.provenance import Answer
 from tidemark.sql import statements as st
 from tidemark.sql.catalog import Relation, View
 from tidemark.sql.changes import bind_change
 from tidemark.sql.templates import bind_template, has_parameters
 from tidemark.sql.text import Source, dialect_named, fold
+from tidemark.sql.why import bind_row
 
 TRACE = pa.schema(
     [
@@ -129,6 +132,8 @@ class Database:
                 return None
             case st.ExplainEffect(change=change, view=view):
                 return self._effect(view, change, source)
+            case st.ExplainWhy():
+                return self._explained_row(statement, source)
             case st.Explain(name=name):
                 return pa.table({"explain": self.explain(name).splitlines()})
             case st.Audit(name=name):
@@ -275,6 +280,38 @@ class Database:
             if not isinstance(relation, View):
                 raise TidemarkError("not_a_view", f"{relation.name!r} is a table: there is nothing to derive")
             return explain(relation, self._store.network, self._store.catalog, self._store.refreshes)
+
+    def why(self, relation: str, row: WantedRow, *, rows: int = 3) -> Answer:
+        """Why a row is in a relation: one derivation, down to stored rows. ``str`` of it is a tree for people.
+
+        ``row`` has a value for each column, or is a dict of some columns, which picks the first row that has these
+        values. Of many rows that one rests on, as in a group, ``rows`` are shown. If the row is not there, the answer
+        says why not, and its ``is_there`` is false.
+        """
+        with self._store.lock:
+            self._store.must_be_open()
+            transaction = self._session or self._begin()
+            found = self._relation_in(transaction, relation)
+            return explained(found, wanted_values(row, found), transaction, rows)
+
+    def why_not(self, relation: str, row: WantedRow, *, rows: int = 3) -> Answer:
+        """Why a row is not in a relation: for each way in which it could have come, the first thing that fails. If the
+        row is there, the answer says why."""
+        return self.why(relation, row, rows=rows)
+
+    def _explained_row(self, statement: st.ExplainWhy, source: Source) -> pa.Table:
+        transaction = self._session or self._begin()
+        found = self._relation_in(transaction, statement.relation)
+        values = bind_row(statement.row, found.schema, found.name, source)
+        answer = explained(found, values, transaction)
+        return pa.table({"explain": str(answer).splitlines()})
+
+    def _relation_in(self, transaction: Transaction, name: str) -> Relation:
+        catalog = transaction.catalog
+        relation = catalog.get(name) or catalog.get(fold(str(name)))
+        if relation is None:
+            raise TidemarkError("unknown_relation", f"there is no relation {name!r}", hint=catalog.suggestions(name))
+        return relation
 
     def classify(self, view: str, dml: str) -> Classification:
         """What a statement, or a transaction of several, is to a view before it runs, and why.

@@ -147,6 +147,10 @@ class Transaction:
         """The rows of a bound query at this point of the transaction."""
         return self._engine.fetch(*self._readable(plan))
 
+    def evaluate(self, plan: Plan) -> pa.Table:
+        """The net rows of a plan at this point of the transaction, with their weights."""
+        return self._guarded(lambda: self._evaluate(plan))
+
     def _evaluate(self, plan: Plan) -> pa.Table:
         return self._engine.evaluate(*self._readable(plan))
 

@@ -11,6 +11,8 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from tidemark.errors import TidemarkError
 from tidemark.sql.text import Source, fold, parse, split, tokenize
+from tidemark.sql.why import ExplainWhy as ExplainWhy
+from tidemark.sql.why import parse_why
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,7 @@ Statement: TypeAlias = (
     | Query
     | Explain
     | ExplainEffect
+    | ExplainWhy
     | Audit
     | Show
 )
@@ -383,6 +386,9 @@ def _question(cursor: _Cursor) -> Statement:
     inner = _Cursor(cursor.source, _retokenized(cursor))
     if word == "EXPLAIN" and inner.accept("EFFECT", "OF"):
         return _effect(inner)
+    if word == "EXPLAIN" and inner.accept("WHY"):
+        negated = inner.accept("NOT")
+        return parse_why(inner.source, inner.rest(), negated)
     name = inner.name("the name of a view")
     inner.end()
     return Explain(name) if word == "EXPLAIN" else Audit(name)

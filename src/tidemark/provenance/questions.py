@@ -1,0 +1,119 @@
+"""The questions that an explanation asks of an engine: plans restricted to the rows that it is about.
+
+An equality with a value is an ordinary condition, so the passes take it down to the stored relations, and the engine
+reads what is near the row. Conditions that can fail are asked last, of rows for which all others hold. Answers are cut
+to a few rows; which few is determined by their values, so that every engine gives the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from tidemark.algebra.approximate import ABSOLUTE, RELATIVE, approximate_columns
+from tidemark.algebra.expressions import Call, Expression, Literal, Value, conjunction
+from tidemark.algebra.failing import can_fail
+from tidemark.algebra.functions import rank
+from tidemark.algebra.plans import Aggregate, AggregateCall, AggregateFunction, Filter, Plan, Project, Sort, SortKey
+from tidemark.algebra.plans import Union as UnionPlan
+from tidemark.algebra.scalar import Row
+from tidemark.algebra.types import BOOLEAN, DOUBLE, INT
+from tidemark.provenance.narrowing import narrowed
+from tidemark.provenance.tree import Absence, Derivation
+
+Bag: TypeAlias = Mapping[Row, int]
+Ask: TypeAlias = Callable[[Plan], Bag]
+"""From a plan over scans to its net rows."""
+Pattern: TypeAlias = tuple[tuple[int, Value], ...]
+"""Columns by position, and the values that they should have."""
+
+
+def whole(row: Row) -> Pattern:
+    return tuple(enumerate(row))
+
+
+@dataclass(frozen=True)
+class Questions:
+    """What can be asked. ``definitions`` are the plans of the stored views; ``approximate`` says which of their
+    columns hold sums of floats, and are compared within the tolerance. ``rows`` is how many of many rows are shown."""
+
+    ask: Ask
+    definitions: Mapping[str, Plan]
+    approximate: Mapping[str, Set[int]] = field(default_factory=dict)
+    rows: int = 3
+
+    def why(self, plan: Plan, row: Row) -> Derivation:
+        """Why a row that is there is in the plan."""
+        raise NotImplementedError
+
+    def why_not(self, plan: Plan, pattern: Pattern) -> Absence:
+        """Why no row of the plan has the pattern, if none has."""
+        raise NotImplementedError
+
+    def wanted(self, plan: Plan, pattern: Pattern) -> tuple[Expression, ...]:
+        """The conditions that say of the plan's columns what the pattern says."""
+        return self.wanted_of(plan.columns(), pattern, approximate_columns(plan, self.approximate))
+
+    def wanted_of(
+        self, outputs: tuple[Expression, ...], pattern: Pattern, approximate: Set[int]
+    ) -> tuple[Expression, ...]:
+        return tuple(part for i, value in pattern for part in _same(outputs[i], value, approximate=i in approximate))
+
+    def matching(self, plan: Plan, pattern: Pattern) -> Plan:
+        return filtered(plan, self.wanted(plan, pattern))
+
+    def few(self, plan: Plan, limit: int | None = None, order: tuple[SortKey, ...] = ()) -> list[tuple[Row, int]]:
+        """The first rows of the plan, with how often they are there, up to the limit."""
+        found = self.ask(narrowed(Sort(plan, order, limit=self.rows if limit is None else limit)))
+        return sorted(found.items(), key=lambda entry: tuple((v is None, rank(v)) for v in entry[0]))
+
+    def one(self, plan: Plan) -> Row | None:
+        return next((row for row, _ in self.few(plan, 1)), None)
+
+    def count(self, plan: Plan) -> int:
+        ((number,),) = self.ask(narrowed(Aggregate(plan, ("n",), (), (AggregateCall(AggregateFunction.COUNT_ROWS),))))
+        assert isinstance(number, int)
+        return number
+
+    def times(self, plan: Plan, row: Row) -> int:
+        """How often a row is in the plan."""
+        return self.count(self.matching(plan, whole(row)))
+
+    def times_in_each(self, plans: tuple[Plan, ...], pattern: Pattern) -> dict[int, int]:
+        """How many rows of the pattern are in each of the plans, by its number, in one question."""
+        parts = tuple(
+            Project(self.matching(plan, pattern), ("part",), (Literal(number, INT),))
+            for number, plan in enumerate(plans)
+        )
+        found = self.ask(narrowed(UnionPlan(parts)))
+        return {number: found.get((number,), 0) for number in range(len(plans))}
+
+
+def filtered(plan: Plan, conditions: Iterable[Expression]) -> Plan:
+    """The rows for which all conditions are true, those that can fail asked after the others."""
+    listed = list(conditions)
+    safe = tuple(c for c in listed if not can_fail(c))
+    result = Filter(plan, conjunction(safe)) if safe else plan
+    for condition in listed:
+        if can_fail(condition):
+            result = Filter(result, condition)
+    return result
+
+
+def _same(expression: Expression, value: Value, *, approximate: bool) -> tuple[Expression, ...]:
+    """The expression has the value; NULL is a value like others here."""
+    if value is None:
+        return (Call("is_null", (expression,), BOOLEAN, nullable=False),)
+    if approximate and expression.type.is_nested:
+        return ()  # no order, so no tolerance: the exact columns have to do
+    if approximate and isinstance(value, float) and math.isfinite(value):
+        slack = max(abs(value) * RELATIVE, ABSOLUTE)
+        low, high = Literal(value - slack, DOUBLE), Literal(value + slack, DOUBLE)
+        nullable = expression.nullable
+        return (
+            Call("ge", (expression, low), BOOLEAN, nullable),
+            Call("le", (expression, high), BOOLEAN, nullable),
+        )
+    return (Call("eq", (expression, Literal(value, expression.type)), BOOLEAN, expression.nullable),)
