@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidemark.algebra.clock import CLOCK
-from tidemark.algebra.plans import Aggregate, Sort, Window
+from tidemark.algebra.plans import Aggregate, Fixpoint, Sort, Window
 from tidemark.algebra.printing import show_algebra, show_node, show_plan
 from tidemark.calculus.extrema import has_extrema
 from tidemark.calculus.first import is_kept_first
@@ -13,21 +13,22 @@ from tidemark.database.pairing import key_of
 from tidemark.errors import TidemarkError
 from tidemark.network import Network, Node, NodeKind
 from tidemark.network.maintenance import maintenance_of
+from tidemark.network.recursion import rules_of
 from tidemark.network.refreshes import RefreshCache
-from tidemark.sql.catalog import Catalog, View
+from tidemark.sql.catalog import Catalog, View, kind_of
 
 
 def explain(view: View, network: Network, catalog: Catalog, cache: RefreshCache) -> str:
     """The plan of a view and its key, then each node that serves it, how it is kept and its partial differentials,
     which rows can matter to it, and when it can do without the relations below."""
     lines = [
-        f"{'materialized view' if view.materialized else 'view'} {view.name} ({view.schema})",
+        f"{kind_of(view)} {view.name} ({view.schema})",
         "",
         "plan",
     ]
     lines += _indented(show_plan(view.plan))
     lines += ["", "key", f"  {_key(view, catalog)}"]
-    if not view.materialized:
+    if not view.materialized and not view.external:
         return "\n".join([*lines, "", "strategy", "  expanded where it is used: nothing is stored"])
     for node in network.serving(view.name):
         lines += ["", *_node(node), *_filters(node, cache), *_autonomous(node, network, cache)]
@@ -52,13 +53,17 @@ def _labelled(text: str, network: Network) -> str:
 
 
 def _node(node: Node) -> list[str]:
-    kinds = {NodeKind.VIEW: "view", NodeKind.SHARED: "shared by several nodes"}
+    kinds = {NodeKind.VIEW: "view", NodeKind.SHARED: "shared by several nodes", NodeKind.EXTERNAL: "external"}
     kind = kinds.get(node.kind) or _KEPT.get(type(node.plan), "kept rows")
     lines = [f"node {node.name} ({kind}, level {node.level})", f"  {maintenance_of(node).how}"]
     if node.shared:
         lines.append(f"  uses the shared change of {', '.join(name for _, name in node.shared)}")
     if node.strategy == "complete":
         return lines
+    if node.rules is not None:
+        return [*lines, *_indented(str(node.rules.demands))]
+    if isinstance(node.plan, Fixpoint) and node.is_stored:
+        return [*lines, *(line for stratum in rules_of(node.plan) for line in _indented(str(stratum)))]
     if isinstance(node.plan, Aggregate):
         lines.append(f"  keeps {', '.join(node.schema.names)} for each group; E stands for its input")
     elif isinstance(node.plan, Window | Sort):
@@ -107,10 +112,12 @@ def _law(node: Node) -> list[str]:
     return [law, "  a group whose extremum may have gone is evaluated again: γ(E_new ⋉ that group)"]
 
 
-_KEPT = {Aggregate: "counts", Window: "rows of a window", Sort: "first rows"}
+_KEPT = {Aggregate: "counts", Window: "rows of a window", Sort: "first rows", Fixpoint: "rows of a recursion"}
 
 
 def _strategy(view: View) -> str:
+    if view.external:
+        return "differential: its changes are derived and logged, and nothing is stored; a query evaluates it"
     match view.options.get("strategy", "auto"):
         case "complete":
             return "complete: evaluated again after each change below it, because it was declared so"

@@ -38,6 +38,9 @@ def maintenance_of(node: Node) -> Maintenance:
         return Maintenance(node, f"its input is read again as a whole after each change, because {because}", because)
     if node.kind is NodeKind.SHARED:
         return Maintenance(node, "differential: its change is derived once for all that use it; nothing is stored")
+    if node.rules is not None:
+        needed = "only what a change asks for is derived again of its old state"
+        return Maintenance(node, f"differential, by rederivation on demand: nothing is stored; {needed}")
     if node.kind is NodeKind.EXTERNAL:
         touched = "what a change touches is evaluated old against new"
         return Maintenance(node, f"differential: its change alone is derived, and nothing is stored; {touched}")

@@ -66,7 +66,7 @@ class Recursion:
 
     @cached_property
     def rules(self) -> tuple[StratumRules, ...]:
-        return maintenance_rules(self.program)
+        return rules_of(self.plan)
 
     @cached_property
     def stored(self) -> Mapping[str, str]:
@@ -111,6 +111,11 @@ class Recursion:
             deltas[name] = evaluate(union((after, Negate(stored)), stored.schema), given)
         read = sum(engine.rows(relation) for relation in relations_of(self.plan) if relation not in self.block.unstored)
         return Followed(deltas, "complete", f"evaluated again: more than {rows:,} rows would be derived", read)
+
+
+def rules_of(plan: Fixpoint) -> tuple[StratumRules, ...]:
+    """The rules that maintain a fixpoint."""
+    return maintenance_rules(program_of(plan))
 
 
 def stored_members(node: Node) -> Mapping[str, str]:
