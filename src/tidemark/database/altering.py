@@ -8,7 +8,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from tidemark.algebra.plans import Plan, Stored, transform
-from tidemark.engines.base import Engine
+from tidemark.engines.base import Engine, Iteration
 from tidemark.log.commit import Alteration
 
 
@@ -29,6 +29,9 @@ class _Altered:
 
     def fetch(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
         return self._engine.fetch(self._reading(plan), given)
+
+    def iterate(self, iteration: Iteration, given: Mapping[str, pa.Table]) -> pa.Table | None:
+        return self._engine.iterate(iteration.over(self._reading), given)
 
     def _reading(self, plan: Plan) -> Plan:
         return transform(plan, lambda part: self._extended(part) if isinstance(part, Stored) else None)

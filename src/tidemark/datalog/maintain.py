@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from tidemark.algebra.scalar import Row
 from tidemark.datalog.changes import Change, regrouped
 from tidemark.datalog.fixpoint import Accept, Evaluation, Limits
+from tidemark.datalog.foresight import columns_asked_first, look_ahead
 from tidemark.datalog.maintenance_rules import (
     DELETED,
     INSERTED,
@@ -86,14 +87,18 @@ class _State:
         if not stratum.effects:
             return
         own = stratum.stratum.predicates
+        touched = look_ahead(stratum, self.relations, self.changes)
         evaluation = Evaluation(self.relations, self.limits)
         for name in own:
             deleted = self.relations[variant(name, DELETED)] = Rows()
             self.relations[variant(name, NEW)] = NewState(self.relations[name], deleted, Rows())
         evaluation.add(stratum.deletions)
         evaluation.run()
+        for name, rows in touched.items():
+            self._foresee(name, rows)
         evaluation = Evaluation(self.relations, self.limits)
-        evaluation.add(stratum.rederivations)
+        # A look-up by few columns may spare another rule one by more.
+        evaluation.add(sorted(stratum.rederivations, key=columns_asked_first))
         for rule in stratum.insertions:
             evaluation.add([rule], self._not_kept(rule.head.predicate))
         heads = {variant(name, NEW) for name in own}
@@ -105,6 +110,13 @@ class _State:
         for name in own:
             plus, minus = evaluation.rows(variant(name, PLUS)), evaluation.rows(variant(name, MINUS))
             self._close(name, Change(frozenset(plus), frozenset(minus)))
+
+    def _foresee(self, name: str, touched: Iterable[Row]) -> None:
+        """What may be derived for p^ins will be looked for in p."""
+        old, deleted = self.relations[name], self.relations[variant(name, DELETED)]
+        if isinstance(old, Remembered) and isinstance(deleted, Rows):
+            positions = tuple(range(len(self.program.schemas[name])))
+            old.foresee(positions, (row for row in touched if row not in deleted))
 
     def leave(self, stratum: StratumRules) -> None:
         """Nothing that the stratum reads has changed."""

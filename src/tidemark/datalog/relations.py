@@ -81,21 +81,69 @@ class Rows:
 
 
 class Remembered:
-    """A relation behind a look-up, asked only for keys that it was not asked for before."""
+    """A relation behind a look-up, asked only for what is not known from what it said before.
+
+    A key is known if it was asked for, or if fewer of its columns were. Keys that are *foreseen* are asked for together
+    with the next ones by the same columns.
+
+    >>> asked = []
+    >>> class Asking(Memory):
+    ...     def matching(self, relation, positions, keys):
+    ...         asked.append((positions, sorted(keys)))
+    ...         return super().matching(relation, positions, keys)
+    >>> edge = Remembered(Asking({"edge": [(1, 2), (1, 3), (2, 3)]}), "edge")
+    >>> edge.foresee((0,), [(2,)])
+    >>> edge.matching((0,), [(1,)]), edge.matching((0,), [(2,)]), edge.matching((0, 1), [(1, 3), (1, 9)]), asked
+    ([(1, 2), (1, 3)], [(2, 3)], [(1, 3)], [((0,), [(1,), (2,)])])
+    """
 
     def __init__(self, lookup: Lookup, relation: str) -> None:
         self._lookup, self._relation = lookup, relation
         self._found: dict[Positions, dict[Row, list[Row]]] = {}
+        self._foreseen: dict[Positions, set[Row]] = {}
+        self._sorted: set[tuple[Positions, Row, Positions]] = set()
 
     def matching(self, positions: Positions, keys: Collection[Row]) -> Iterable[Row]:
         known = self._found.setdefault(positions, {})
-        missing = [key for key in keys if key not in known]
-        if missing:
-            known.update({key: [] for key in missing})
-            key_of = cells_at(positions)
-            for row in self._lookup.matching(self._relation, positions, missing):
-                known[key_of(row)].append(row)
+        if any(key not in known for key in keys):
+            self._derive(positions, keys)
+            missing = [key for key in keys if key not in known]
+            if missing:
+                foreseen = (key for key in self._foreseen.pop(positions, ()) if key not in known)
+                self._ask(positions, dict.fromkeys((*missing, *foreseen)))
         return [row for key in keys for row in known[key]]
+
+    def foresee(self, positions: Positions, keys: Iterable[Row]) -> None:
+        """These keys will probably be asked for."""
+        self._foreseen.setdefault(positions, set()).update(keys)
+
+    def _ask(self, positions: Positions, keys: Collection[Row]) -> None:
+        known = self._found[positions]
+        known.update({key: [] for key in keys})
+        key_of = cells_at(positions)
+        for row in self._lookup.matching(self._relation, positions, keys):
+            known[key_of(row)].append(row)
+
+    def _derive(self, positions: Positions, keys: Collection[Row]) -> None:
+        """Learn of the keys what is known by fewer columns."""
+        known = self._found[positions]
+        for fewer, found in self._found.items():
+            if len(fewer) < len(positions) and set(fewer) <= set(positions):
+                part_of = cells_at(tuple(positions.index(position) for position in fewer))
+                for key in keys:
+                    part = part_of(key)
+                    if key not in known and part in found:
+                        self._sort(fewer, part, positions)
+                        known.setdefault(key, [])
+
+    def _sort(self, fewer: Positions, part: Row, positions: Positions) -> None:
+        """Sort the rows that one key by fewer columns found by more columns, once."""
+        if (fewer, part, positions) not in self._sorted:
+            self._sorted.add((fewer, part, positions))
+            key_of, sorted_ = cells_at(positions), dict[Row, list[Row]]()
+            for row in self._found[fewer][part]:
+                sorted_.setdefault(key_of(row), []).append(row)
+            self._found[positions] |= {k: rows for k, rows in sorted_.items() if k not in self._found[positions]}
 
 
 class NewState:

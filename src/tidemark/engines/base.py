@@ -2,13 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import pyarrow as pa
 
 from tidemark.algebra.plans import Plan
 from tidemark.log.commit import Commit, Loaded
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """The least set that has the rows of ``first`` and, with every row, those that ``step`` derives from it.
+
+    ``step`` reads ``Given(last)``, some rows of the set, and is linear in it: what follows from two sets of rows
+    together follows from one of them alone. So each row need be given to it once. Both plans read the ``parts`` as
+    sets, by ``Given`` and the name. Nothing here computes values without end.
+    """
+
+    parts: tuple[tuple[str, Plan], ...]
+    first: Plan
+    step: Plan
+    last: str
+    most_rows: int
+    """When the set has more rows, it need not be found: any rows are an answer, if they are more than these."""
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        return (*(part for _, part in self.parts), self.first, self.step)
+
+    def over(self, change: Callable[[Plan], Plan]) -> Iteration:
+        """The same with each plan changed."""
+        parts = tuple((name, change(part)) for name, part in self.parts)
+        return replace(self, parts=parts, first=change(self.first), step=change(self.step))
+
+    @property
+    def own_names(self) -> frozenset[str]:
+        """The names of what is not handed over by the caller."""
+        return frozenset({self.last, *(name for name, _ in self.parts)})
 
 
 class Engine(Protocol):
@@ -32,6 +64,10 @@ class Engine(Protocol):
 
     def fetch(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
         """The plan's rows as a person reads them: equal rows repeated, in the plan's order if it sorts."""
+        ...
+
+    def iterate(self, iteration: Iteration, given: Mapping[str, pa.Table]) -> pa.Table | None:
+        """The rows of the set, each of weight one; None if that is better done from outside, round by round."""
         ...
 
     def commit(self, commit: Commit) -> None:

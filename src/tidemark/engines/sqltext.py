@@ -136,8 +136,18 @@ class Compiler:
 
     dialect: Dialect
     aliases: int = field(default=0)
+    named: dict[str, Source] = field(default_factory=dict)
+    """What the statement itself names: given relations that are not handed over."""
 
     # Statements
+
+    def set_of(self, plan: Plan) -> str:
+        """The query for the rows of positive net weight; a row may come more than once, for the caller needs a set."""
+        names = _names(len(plan.schema))
+        blocks = [self._select(part) for part in (plan.parts if isinstance(plan, Union) else (plan,))]
+        if not all(block.is_unit for block in blocks):
+            blocks = [self._select(Distinct(plan))]
+        return " UNION ALL ".join(self._select_text(block, names, None) for block in blocks)
 
     def weighted(self, plan: Plan) -> str:
         """The statement for the plan's net rows with their weights."""
@@ -207,8 +217,8 @@ class Compiler:
         match plan:
             case Stored():
                 return self.dialect.stored(plan)
-            case Given():
-                return self.dialect.given(plan)
+            case Given(name=name):
+                return self.named[name] if name in self.named else self.dialect.given(plan)
             case Values():
                 return self._values(plan)
             case Union():

@@ -1,7 +1,9 @@
 """Recursion from first principle: the rows of a fixpoint, from all that stands below it.
 
-What is small is fetched and iterated in this process. What is not stays with the engine: in each round one plan for
-each member derives what follows from the rows that came last, semi-naive,
+An engine that can iterate by itself is asked first. It cannot do so for members that need each other, for rules that
+join a member with itself, and for rules that compute values, which may go on without end. Then what is small is fetched
+and iterated in this process. What is not stays with the engine: in each round one plan for each member derives what
+follows from the rows that came last, semi-naive,
 
     new_p = δ(⊎ of p's rules, one atom read from the rows that came last) − p
 
@@ -10,14 +12,17 @@ Between rounds the rows are handed over as Arrow tables, so that no plan grows w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
 
+from tidemark.algebra.derived import PerPlan
+from tidemark.algebra.expressions import Cast, Column, Expression, Literal
+from tidemark.algebra.failing import can_fail
 from tidemark.algebra.plans import Difference, Distinct, Fixpoint, Given, Plan, Stored, union, walk
-from tidemark.algebra.rules import Atom, Rule
+from tidemark.algebra.rules import Assign, Atom, Condition, Rule
 from tidemark.algebra.types import Schema
 from tidemark.calculus.terms import distribute
 from tidemark.datalog.evaluate import evaluate as evaluate_rows
@@ -25,7 +30,7 @@ from tidemark.datalog.fixpoint import Limits, TooFar
 from tidemark.datalog.lowering import over, program_of
 from tidemark.datalog.plans import rule_plan
 from tidemark.datalog.relations import Memory
-from tidemark.engines.base import Engine
+from tidemark.engines.base import Engine, Iteration
 from tidemark.engines.reference.arrow import from_bag, to_bag
 from tidemark.log import deltas as delta_tables
 from tidemark.network.lookups import Evaluate
@@ -38,11 +43,65 @@ SMALL_RESULT: Final = 100_000
 
 def fixpoint(plan: Fixpoint, given: Mapping[str, pa.Table], engine: Engine, evaluate: Evaluate) -> pa.Table:
     """The rows of a resolved fixpoint, each of weight one."""
-    if _rows_below(plan, given, engine) <= SMALL_INPUT:
-        found = _in_process(plan, given, evaluate)
+    iteration = iteration_of(plan)
+    if iteration is not None:
+        found = engine.iterate(iteration, given)
         if found is not None:
+            if found.num_rows > plan.max_rows:
+                raise TooFar(plan.predicate, rows=plan.max_rows)
             return found
+    if _rows_below(plan, given, engine) <= SMALL_INPUT:
+        small = _in_process(plan, given, evaluate)
+        if small is not None:
+            return small
     return _by_plans(plan, given, evaluate)
+
+
+def _iteration(plan: Plan) -> Iteration | None:
+    """The fixpoint as something that an engine may iterate by itself, if it is of that form.
+
+    Rounds are not counted there, so a fixpoint with a limit of its own on them is not. An expression that can fail must
+    not see rows that cancel, or that a negation leaves out: it may stand over stored relations and without negation.
+    """
+    assert isinstance(plan, Fixpoint)
+    members, schemas = dict(plan.members), program_of(plan).schemas
+    later = [rule for rule in plan.rules if _recurring(rule, members)]
+    first = [rule for rule in plan.rules if rule not in later]
+    if (
+        len(members) > 1
+        or not plan.schema.fields
+        or plan.max_rounds < Fixpoint.max_rounds
+        or not first
+        or any(len(_recurring(rule, members)) > 1 or _computes(rule) for rule in later)
+    ):
+        return None
+    failing = [rule for rule in plan.rules if any(can_fail(e) for e in _expressions(rule))]
+    if failing and (not all(isinstance(p, Stored) for p in plan.parts) or any(rule.negations for rule in failing)):
+        return None
+    parts = tuple((f"part {name}", part) for name, part in zip(plan.sources, plan.parts, strict=True))
+    reads: dict[str, Plan] = {name: Given(f"part {name}", schemas[name]) for name in plan.sources}
+    last = _last(plan.predicate)
+    reads[last] = Given(last, plan.schema)
+    schemas = {**schemas, last: plan.schema}
+
+    def derived(rules: Iterable[Rule]) -> Plan:
+        return over(union(tuple(rule_plan(rule, schemas) for rule in rules), plan.schema), reads)
+
+    step = derived(variant for rule in later for variant in _variants(rule, members))
+    return Iteration(parts, derived(first), step, last, plan.max_rows)
+
+
+iteration_of = PerPlan(_iteration)
+
+
+def _computes(rule: Rule) -> bool:
+    """Whether the rule makes new values. A value in another type is not one: it stays the same from then on."""
+    assigned = (part.expression for part in rule.body if isinstance(part, Assign))
+    return any(not isinstance(e.argument if isinstance(e, Cast) else e, Column | Literal) for e in assigned)
+
+
+def _expressions(rule: Rule) -> Iterable[Expression]:
+    return (part.expression for part in rule.body if isinstance(part, Condition | Assign))
 
 
 def _rows_below(plan: Plan, given: Mapping[str, pa.Table], engine: Engine) -> int:

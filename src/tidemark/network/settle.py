@@ -4,7 +4,7 @@ An expression that can fail (a division, a cast) must not see entries that cance
 or a pair of a deleted and an inserted row that never was. ``Net`` marks such inputs. They are evaluated by themselves,
 and their net rows are given to the rest, so that no optimizer can move the failing expression below the netting.
 
-Recursion is evaluated first for another reason: engines know no fixpoints (``fixpoints.py``).
+Recursion is evaluated first for another reason: it is no matter of one plan (``fixpoints.py``).
 
 Of an input that is netted only the columns that the expressions read are evaluated. Rows that cancel in these columns
 do not reach the expressions then, and need not: what they say, a stored row says as well, before and after the block.

@@ -16,8 +16,9 @@ import duckdb
 import pyarrow as pa
 
 from tidemark.algebra.expressions import Column
-from tidemark.algebra.plans import Given, Plan, Project, walk
+from tidemark.algebra.plans import Given, Plan, Project, Stored, walk
 from tidemark.engines.arrow_joins import joined
+from tidemark.engines.base import Iteration
 from tidemark.engines.duckdb import changelog
 from tidemark.engines.duckdb.applying import Applying
 from tidemark.engines.duckdb.dialect import DuckDBDialect
@@ -28,6 +29,7 @@ from tidemark.engines.duckdb.storage import OWN_SCHEMA, StoredRelation, alter, c
 from tidemark.engines.nearby import near
 from tidemark.engines.schema_json import schema_from_json, schema_to_json, values_from_json, values_to_json
 from tidemark.engines.small import evaluate_few
+from tidemark.engines.sqlrecursion import given_to, iteration_text
 from tidemark.engines.sqltext import Compiler
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
@@ -37,6 +39,8 @@ STATEMENTS_KEPT = 512
 COUNTED_AT_ONCE = 50
 FEW_GIVEN = 32
 """Of more given rows than these Arrow joins and restricts in less time than the interpreter, where it can."""
+FEW_BELOW = 300
+"""Recursion over so few rows is mostly over before a statement has begun."""
 _TOKEN = uuid.uuid4().hex
 _Form = Callable[[Compiler, Plan], str]
 
@@ -150,6 +154,24 @@ class DuckDBEngine:
     def _dialect(self, needed: tuple[str, ...]) -> DuckDBDialect:
         names = {name: _placeholder(position) for position, name in enumerate(needed)}
         return DuckDBDialect(lambda relation: self._relations[relation].table, names)
+
+    def iterate(self, iteration: Iteration, given: Mapping[str, pa.Table]) -> pa.Table | None:
+        needed = given_to(iteration, given)
+        if not self._by_statements and self._rows_below(iteration, needed) <= FEW_BELOW:
+            return None
+        schema = iteration.first.schema.weighted
+        names = dict(zip(needed, self._given.names_of(list(needed.values())), strict=True))
+        dialect = DuckDBDialect(lambda relation: self._relations[relation].table, names)
+        try:
+            result = self._connection.sql(iteration_text(Compiler(dialect), iteration, in_place=True)).to_arrow_table()
+        except duckdb.Error as error:
+            raise translated(error) from error
+        return result.rename_columns(schema.names).cast(schema)
+
+    def _rows_below(self, iteration: Iteration, given: Mapping[str, pa.Table]) -> int:
+        stored = {part.relation for plan in iteration.plans for part in walk(plan) if isinstance(part, Stored)}
+        handed: int = sum(table.num_rows for table in given.values())
+        return handed + sum(self._rows[name] for name in stored)
 
     def commit(self, commit: Commit) -> None:
         kept = self._kept(commit)

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from tidemark.algebra.plans import Plan
 from tidemark.algebra.types import VERSION, WEIGHT, Schema
+from tidemark.engines.base import Iteration
 from tidemark.engines.reference.arrow import from_bag, from_rows, to_bag
 from tidemark.engines.reference.evaluate import Bag, evaluate, ordered
 from tidemark.log import deltas as delta_tables
@@ -33,6 +34,9 @@ class ReferenceEngine:
 
     def fetch(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
         return from_rows(ordered(plan, self._relations, _bags(given)), plan.schema)
+
+    def iterate(self, iteration: Iteration, given: Mapping[str, pa.Table]) -> pa.Table | None:
+        return None
 
     def commit(self, commit: Commit) -> None:
         given = _bags(commit.given)

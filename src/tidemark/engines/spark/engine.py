@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from tidemark.algebra.plans import Plan
+from tidemark.engines.base import Iteration
 from tidemark.engines.spark.changes import logged_changes
 from tidemark.engines.spark.committing import Stager
 from tidemark.engines.spark.inprocess import InProcess
@@ -25,7 +26,7 @@ from tidemark.engines.spark.options import Options
 from tidemark.engines.spark.publishing import publish
 from tidemark.engines.spark.records import Committed
 from tidemark.engines.spark.relations import Relation, Relations, apply
-from tidemark.engines.spark.routing import runs_in_process, without_empty
+from tidemark.engines.spark.routing import iterates_in_process, runs_in_process, without_empty
 from tidemark.engines.spark.session import local_session, require_java
 from tidemark.engines.spark.staging import Staging
 from tidemark.engines.spark.statements import Statements
@@ -107,6 +108,16 @@ class SparkEngine:
             runner = self._in_process if self._is_local(plan, given) else self._statements
             result = runner.rows(plan, given, self._relations)
         return result.rename_columns(plan.schema.arrow.names).cast(plan.schema.arrow)
+
+    def iterate(self, iteration: Iteration, given: Mapping[str, pa.Table]) -> pa.Table | None:
+        """In this process, if no more is read for it than one process has room for: Spark iterates by many jobs."""
+        with self._lock:
+            iteration = iteration.over(self._reading)
+            if not iterates_in_process(iteration, self._relations, self.options):
+                return None
+            result = self._in_process.iterated(iteration, given, self._relations)
+        schema = iteration.first.schema.weighted
+        return result.rename_columns(schema.names).cast(schema)
 
     def explain(self, plan: Plan, given: Mapping[str, pa.Table]) -> str:
         """Spark's physical plan for a differential."""

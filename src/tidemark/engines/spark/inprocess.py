@@ -13,12 +13,14 @@ import pyarrow as pa
 from tidemark.algebra.expressions import Column
 from tidemark.algebra.plans import Given, Plan, Project, Stored, Touched, walk
 from tidemark.algebra.types import WEIGHT
+from tidemark.engines.base import Iteration
 from tidemark.engines.duckdb.dialect import SETTINGS, DuckDBDialect, quote, text_literal
 from tidemark.engines.duckdb.errors import translated
 from tidemark.engines.duckdb.matching import all_match
 from tidemark.engines.spark.records import DataFile
 from tidemark.engines.spark.registered import Registered
 from tidemark.engines.spark.relations import Relation, Relations
+from tidemark.engines.sqlrecursion import given_to, iteration_text
 from tidemark.engines.sqltext import Compiler, Source
 from tidemark.log import deltas
 
@@ -107,6 +109,13 @@ class InProcess:
 
     def rows(self, plan: Plan, given: Mapping[str, pa.Table], relations: Relations) -> pa.Table:
         return self.execute(self._compiler(plan, given, relations).rows(plan))
+
+    def iterated(self, iteration: Iteration, given: Mapping[str, pa.Table], relations: Relations) -> pa.Table:
+        """The rows of the set that an iteration finds, with their weights."""
+        if self._registered.is_full:
+            self.keep_only(relations)
+        dialect = LakeDialect(self._root, relations, given_to(iteration, given), self._registered)
+        return self.execute(iteration_text(LakeCompiler(dialect), iteration, in_place=False))
 
     def _compiler(self, plan: Plan, given: Mapping[str, pa.Table], relations: Relations) -> LakeCompiler:
         if self._registered.is_full:

@@ -21,6 +21,7 @@ class Options:
     ``state_rows``: a grouping over an inner state of up to so many rows runs in this process.
     ``local_rows``: what follows from small deltas over stored relations of up to so many rows in all is derived in
     this process, and relations of up to so many rows are merged in it. What is larger is Spark's.
+    ``iteration_rows``: a recursion over stored relations of up to so many rows in all is evaluated in this process.
     ``by_statements``: a handful of rows is not left to the interpreter but runs as a statement too.
     ``in_process_rows``: plans over so few stored rows in all run in this process, whatever they do. With 0 these
     are the plans that have nothing to read.
@@ -41,13 +42,20 @@ class Options:
     point_rows: int = 50_000_000
     state_rows: int = 1_000
     local_rows: int = 20_000_000
+    iteration_rows: int = 2_000_000
     by_statements: bool = False
     in_process_rows: int = 0
     sweep_after_seconds: int = 15 * 60
     keep_merged_seconds: int = 60 * 60
 
 
-ON_SPARK: Final[dict[str, Any]] = {"by_statements": True, "point_rows": 0, "state_rows": 0, "local_rows": 0}
+ON_SPARK: Final[dict[str, Any]] = {
+    "by_statements": True,
+    "point_rows": 0,
+    "state_rows": 0,
+    "local_rows": 0,
+    "iteration_rows": 0,
+}
 """Options under which everything that reads stored rows runs on Spark."""
 
 IN_PROCESS: Final[dict[str, Any]] = {"by_statements": True, "in_process_rows": 10**12}

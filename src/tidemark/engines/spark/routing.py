@@ -34,6 +34,7 @@ from tidemark.algebra.plans import (
     transform,
     walk,
 )
+from tidemark.engines.base import Iteration
 from tidemark.engines.spark.options import Options
 from tidemark.engines.spark.relations import Relations
 
@@ -110,6 +111,13 @@ def runs_in_process(plan: Plan, given: Mapping[str, pa.Table], relations: Relati
     if relation.internal and relation.rows <= options.state_rows:
         return True
     return relation.rows <= options.point_rows and not any(_is_bulk_step(part) for part in walk(plan))
+
+
+def iterates_in_process(iteration: Iteration, relations: Relations, options: Options) -> bool:
+    """Whether the relations that a recursion reads are small enough for one process."""
+    names = {name for plan in iteration.plans for name in _stored_names(plan)}
+    rows = sum(relations[name].rows for name in names)
+    return rows <= max(options.iteration_rows, options.in_process_rows) and bool(names)
 
 
 def _is_local_differential(plan: Plan, given: Mapping[str, pa.Table], relations: Relations, options: Options) -> bool:

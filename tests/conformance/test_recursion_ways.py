@@ -1,0 +1,150 @@
+"""Recursion that an engine may iterate by itself: the same rows as rule by rule, under any change."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tidemark as tm
+from tests.support import rows
+from tidemark.engines.base import Iteration
+from tidemark.engines.duckdb import DuckDBEngine
+
+SPARK_VARIANTS = ("spark", "spark in process")
+
+TABLES = """
+CREATE TABLE edge (a INT, b INT);
+CREATE TABLE link (a INT NOT NULL, b BIGINT NOT NULL, PRIMARY KEY (a, b));
+CREATE TABLE node (n INT NOT NULL PRIMARY KEY);
+"""
+PROGRAMS = {
+    "closure": "p(x, y) :- edge(x, y). p(x, y) :- edge(x, z), p(z, y).",
+    "closure from the left": "p(x, y) :- link(x, y). p(x, y) :- p(x, z), link(z, y).",
+    "both ways": "p(x, y) :- edge(x, y). p(x, y) :- p(x, z), link(z, y). p(x, y) :- edge(x, z), p(z, y).",
+    "same generation": "p(x, x) :- node(x). p(x, y) :- edge(x, u), p(u, v), edge(y, v).",
+    "negation below": "p(x, y) :- edge(x, y), not link(x, y). p(x, y) :- p(x, z), edge(z, y), not node(z).",
+    "negation with a wildcard": "p(x, y) :- edge(x, y). p(x, y) :- p(x, z), edge(z, y), not link(z, _).",
+    "constants": "p(x, 1) :- edge(x, 2). p(x, y) :- edge(x, 3), p(3, y). p(0, y) :- p(y, y).",
+    "a condition": "p(x, y) :- edge(x, y), x < y. p(x, y) :- p(x, z), edge(z, y), z < y.",
+    "a condition that can fail": "p(x, y) :- edge(x, y). p(x, y) :- p(x, z), edge(z, y), x + y < 100.",
+    "one column": "p(x) :- node(x), x = 0. p(y) :- p(x), edge(x, y). p(y) :- p(x), link(x, y).",
+}
+WHOLE = {"edge": 2, "link": 2, "node": 1}
+
+
+def create(db: tm.Database, program: str) -> None:
+    columns = "x" if program.startswith("p(x) ") else "x, y"
+    db.execute(f"CREATE MATERIALIZED VIEW p ({columns}) AS DATALOG $$ {program} $$")
+
+
+def random_rows(rng: random.Random, table: str, most: int) -> list[tuple[Any, ...]]:
+    values: list[Any] = [0, 1, 2, 3, 4, 5]
+    if table == "edge":
+        return [(rng.choice([*values, None]), rng.choice([*values, None])) for _ in range(rng.randint(0, most))]
+    found = {tuple(rng.choice(values) for _ in range(WHOLE[table])) for _ in range(rng.randint(0, most))}
+    return sorted(found)
+
+
+class Twin:
+    """The same changes to two databases, of which one is the reference."""
+
+    def __init__(self, db: tm.Database, rng: random.Random) -> None:
+        self.both = (db, tm.connect("reference"))
+        self.rng = rng
+        self.content: dict[str, list[tuple[Any, ...]]] = {name: [] for name in WHOLE}
+        for each in self.both:
+            each.execute(TABLES)
+
+    def change(self) -> None:
+        plans: dict[str, tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]] = {}
+        for table, held in self.content.items():
+            going = self.rng.sample(held, self.rng.randint(0, min(3, len(held))))
+            for row in going:
+                held.remove(row)
+            coming = [row for row in random_rows(self.rng, table, 4) if table == "edge" or row not in held]
+            held += coming
+            plans[table] = (going, coming)
+        for each in self.both:
+            with each.transaction() as tx:
+                for table, (going, coming) in plans.items():
+                    tx.delete(table, going)
+                    tx.insert(table, coming)
+
+    def check(self, when: str) -> None:
+        found, wanted = (rows(each.query("SELECT * FROM p")) for each in self.both)
+        assert found == wanted, when
+        assert self.both[0].audit("p").num_rows == 0, when
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_recursion_is_filled_and_followed_as_by_the_reference(db: tm.Database, engine: str, name: str) -> None:
+    twin = Twin(db, random.Random(name))
+    times, changes = (1, 2) if "spark" in engine else (2, 5)
+    for time in range(times):
+        for _ in range(4):
+            twin.change()
+        for each in twin.both:
+            create(each, PROGRAMS[name])
+        twin.check(f"when it is created for the time {time}")
+        for number in range(changes):
+            twin.change()
+            twin.check(f"after change {number} of the time {time}")
+        if time < times - 1:
+            for each in twin.both:
+                each.execute("DROP MATERIALIZED VIEW p")
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_an_engine_that_can_iterate_does(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    answers: list[pa.Table | None] = []
+    iterate = DuckDBEngine.iterate
+
+    def watched(self: DuckDBEngine, iteration: Iteration, given: Mapping[str, pa.Table]) -> pa.Table | None:
+        answers.append(iterate(self, iteration, given))
+        return answers[-1]
+
+    monkeypatch.setattr(DuckDBEngine, "iterate", watched)
+    with tm.Database(DuckDBEngine(by_statements=True)) as db:
+        db.execute(TABLES)
+        create(db, PROGRAMS[name])
+        assert len(answers) == 1 and answers[0] is not None
+
+
+NOT_ITERATED = {
+    "mutual recursion": "p(x, y) :- edge(x, y). q(x, y) :- p(x, z), edge(z, y). p(x, y) :- q(x, z), edge(z, y).",
+    "joined with itself": "p(x, y) :- edge(x, y). p(x, y) :- p(x, z), p(z, y).",
+    "computed values": "p(x, 0) :- node(x). p(y, d + 1) :- p(x, d), edge(x, y), d < 3.",
+    "failing beside negation": "p(x, y) :- edge(x, y). p(x, y) :- p(x, z), edge(z, y), not node(z), x / y > 0.",
+}
+
+
+@pytest.mark.parametrize("name", NOT_ITERATED)
+def test_other_recursion_is_done_from_outside(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    def never(*_: object) -> pa.Table | None:
+        raise AssertionError("an engine was asked for what it cannot do")
+
+    monkeypatch.setattr(DuckDBEngine, "iterate", never)
+    with tm.Database(DuckDBEngine(by_statements=True)) as db:
+        db.execute(TABLES)
+        create(db, NOT_ITERATED[name])
+
+
+def test_too_many_rows_are_an_error(db: tm.Database) -> None:
+    db.execute(TABLES)
+    db.insert("link", [(n, n + 1) for n in range(40)])
+    program = PROGRAMS["closure from the left"]
+    with pytest.raises(tm.TidemarkError, match="more than 100 rows") as raised:
+        db.execute(f"CREATE MATERIALIZED VIEW p (x, y) WITH (max_rows = 100) AS DATALOG $$ {program} $$")
+    assert raised.value.code == "runaway"
+
+
+def test_a_failing_condition_fails_as_elsewhere(db: tm.Database) -> None:
+    db.execute(TABLES)
+    db.insert("link", [(0, 1), (1, 0), (1, 2)])
+    with pytest.raises(tm.TidemarkError) as raised:
+        create(db, "p(x, y) :- link(x, y). p(x, y) :- p(x, z), link(z, y), 10 / y > 0.")
+    assert raised.value.code == "division_by_zero"
