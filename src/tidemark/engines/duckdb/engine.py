@@ -61,7 +61,7 @@ class DuckDBEngine:
         self._statements: dict[tuple[int, _Form], tuple[Plan, str, tuple[str, ...]]] = {}
         self._connection = _open(path)
         self._given = GivenTables(self._connection)
-        self._lookups = Lookups(self._connection, self._given, lambda relation: self._relations[relation].table)
+        self._lookups = Lookups(self._connection, self._given, lambda relation: self._relations[relation])
 
     def load(self) -> Loaded:
         records: list[str] = []
