@@ -155,6 +155,7 @@ class DuckDBEngine:
         kept = self._kept(commit)
         if commit.created or commit.dropped or commit.altered:
             self._statements.clear()
+            self._lookups.forget_needs()
         self._connection.execute("BEGIN")
         try:
             self._apply(commit)

@@ -11,6 +11,7 @@ values.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import duckdb
@@ -73,8 +74,10 @@ class Lookups:
         self._kept: dict[_Asked, tuple[tuple[object, ...], StoredRows | None]] = {}
         self._rows_kept = 0
         self._by_value: dict[str, dict[_Values, Bag]] = {}
+        self._needed: dict[tuple[str, tuple[int, ...]], frozenset[int]] = {}
 
     def __call__(self, question: Question) -> Rows | None:
+        question = self._widened(question)
         # Deltas are known by their table, what was found by itself. Both are kept, so that none takes their identity.
         known = [(r if isinstance(r, StoredRows) else r.table, columns) for r, columns in question.sources]
         starts = frozenset((id(source), columns) for source, columns in known)
@@ -87,6 +90,17 @@ class Lookups:
             self._rows_kept += _size(question) + (found.count if found is not None else 0)
         return self._kept[asked][1]
 
+    def _widened(self, question: Question) -> Question:
+        """The question for all columns that were needed of such rows before: views that look for the same rows find
+        them with one statement, which reads no column that none of them needs."""
+        if question.needed is None or set(question.needed) <= set(question.columns):
+            return question  # of all columns, or of none but those that are looked up: that they are there
+        asked = (question.relation.relation, question.columns)
+        before = self._needed.get(asked, frozenset())
+        if not before.issuperset(question.needed):
+            before = self._needed[asked] = before | frozenset(question.needed)
+        return replace(question, needed=tuple(sorted(before)))
+
     def of(self, relation: str) -> Iterator[StoredRows]:
         """What is remembered of a relation with its places."""
         for (name, *_), (_, found) in self._kept.items():
@@ -98,6 +112,10 @@ class Lookups:
         self._release()
         for relation in changed:
             self._by_value.pop(relation, None)
+
+    def forget_needs(self) -> None:
+        """Definitions have changed: who needs which columns is to be seen again."""
+        self._needed.clear()
 
     def _release(self) -> None:
         self._kept.clear()
@@ -181,8 +199,10 @@ class Lookups:
         return f"{head} SEMI JOIN {self._keys(question, values)} AS k ON {equal}{where}"
 
     def _head(self, question: Question) -> str:
+        shown = _shown(question)
+        place = f"r.{PLACE}" if len(shown) == len(question.relation.schema) else "NULL"
         table = self._relation_of(question.relation.relation).table
-        return f"SELECT {', '.join([*_names(question, _shown(question)), f'r.{PLACE}'])} FROM {table} AS r"
+        return f"SELECT {', '.join([*_names(question, shown), place])} FROM {table} AS r"
 
     def _where(self, question: Question, fixed: Mapping[int, Value]) -> str:
         """Some of the columns have a value each."""
