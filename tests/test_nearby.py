@@ -98,12 +98,56 @@ def test_a_key_in_use_is_refused_at_every_size() -> None:
             assert caught.value.code == "primary_key"
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_views_that_need_different_columns_of_the_same_rows_share_what_is_found(size: int) -> None:
+    """Rows that differ only in a column that no view needs still count as several."""
+    with tm.connect("duckdb") as db:
+        db.execute(
+            "CREATE TABLE big (k INT, a INT, b VARCHAR, c DOUBLE PRECISION, d INT); CREATE TABLE small (k INT, n INT);"
+            "CREATE MATERIALIZED VIEW one AS SELECT n, a FROM small JOIN big ON small.k = big.k WHERE n > 0;"
+            "CREATE MATERIALIZED VIEW other AS SELECT n, b FROM small JOIN big ON small.k = big.k WHERE n < 90000;"
+            "CREATE MATERIALIZED VIEW bare AS SELECT n FROM small JOIN big ON small.k = big.k WHERE n < 80000;"
+        )
+        db.insert("big", [(n // 2, n % 3, f"b{n // 4}", None if n % 2 else n / 8, n) for n in range(800)])
+        for start in (0, 7):
+            db.insert("small", [(n % 390, n + start) for n in range(size)])
+            for view in ("one", "other", "bare"):
+                assert not db.audit(view).num_rows
+        db.delete("small", [(n % 390, n + 7) for n in range(size)])
+        assert not sum(db.audit(view).num_rows for view in ("one", "other", "bare"))
+
+
+def test_no_column_is_read_that_no_view_needs() -> None:
+    with filled("duckdb") as db:
+        engine = db._store.engine
+        asked: list[Question] = []
+        lookups = engine._lookups  # type: ignore[attr-defined]
+        engine._lookups = lambda question: asked.append(lookups._widened(question)) or lookups(question)  # type: ignore
+        engine._lookups.forget = lookups.forget  # type: ignore[attr-defined]
+        engine._lookups.of = lookups.of  # type: ignore[attr-defined]
+        for number in (1, 2):
+            asked.clear()
+            db.insert("part", [(number * 10 + 1, 3)])
+        needed = {(question.relation.relation, question.needed) for question in asked}
+        assert ("item", (1, 2)) in needed, "of an item its number and kind, and neither its tenant nor its note"
+
+
 # Plans
 
 Q = Schema((Field("a", INT, True), Field("b", BIGINT, True)))
 R = Schema((Field("b", BIGINT, True), Field("c", VARCHAR, True)))
 DELTA, FAR = Given("d", Q), Stored("r", R)
 WEIGHTED = pa.table({"a": pa.array([1, 2], pa.int32()), "b": pa.array([10, None], pa.int64()), "_weight": [1, -2]})
+
+
+def test_a_question_names_the_columns_that_matter_to_the_plan() -> None:
+    wide = Stored("r", Schema((*R.fields, Field("d", VARCHAR, True), Field("e", INT, True))))
+    plan = Project(Join(DELTA, wide, equal(1, 2)), ("a", "e"), (Column(0, "a", INT, True), Column(5, "e", INT, True)))
+    asked: list[Question] = []
+    near(plan, {"d": WEIGHTED}, lambda question: asked.append(question))
+    assert [question.needed for question in asked] == [(0, 3)]
+    near(Join(DELTA, wide, equal(1, 2)), {"d": WEIGHTED}, lambda question: asked.append(question))
+    assert asked[-1].needed is None
 
 
 def equal(left: int, right: int) -> Call:

@@ -59,8 +59,13 @@ def deleted_by_condition(kept: Kept, statement: Deletion, checks: Checks) -> Rul
     chosen = _agreed(found, sights, [one_of(_at_places(statement.where, s.term)) for s in sights])
     if chosen is None:
         return Refusal("its parts do not tell in one way which rows the deletion is about")
+    return deletion_of(kept, relation, chosen)
+
+
+def deletion_of(kept: Kept, relation: str, going: Expression) -> Rule:
+    """The rule by which the stored rows go for which a condition over the stored columns holds."""
     reason = f"it shows which of its rows come from rows of {relation!r} that are deleted"
-    return Rule(Negate(Filter(kept.old, chosen)), reason)
+    return Rule(Negate(Filter(kept.old, going)), reason)
 
 
 def updated_by_condition(kept: Kept, statement: Update, checks: Checks) -> Rule | Refusal:

@@ -32,38 +32,45 @@ class Verdict:
     reason: str
 
 
-def insert_verdict(influence: Influence, rows: Sequence[tuple[Value, ...]]) -> Verdict:
-    """INSERT of constant rows: irrelevant if none of them can reach the plan."""
+def insert_verdict(influence: Influence, rows: Sequence[tuple[Value, ...]], *, is_proved: bool = False) -> Verdict:
+    """INSERT of constant rows: irrelevant if none of them can reach the plan; ``is_proved`` if that is known."""
     if influence.ways is None:
         return _relevant(influence)
     passing = [row for row in rows if influence.filter is None or value_of(influence.filter, row) is True]
     if len(passing) > MOST_ROWS:
         return _relevant(influence)
     given = [dict(enumerate(map(Literal, row, (f.type for f in influence.facts.columns)))) for row in passing]
-    if not _none(of_inserting(way, cells) for cells in given for way in influence.ways):
+    if not is_proved and not _none(of_inserting(way, cells) for cells in given for way in influence.ways):
         return _relevant(influence)
     return Verdict(True, f"the view needs {needs(influence.ways)}, no inserted row can meet that")
 
 
-def delete_verdict(influence: Influence, where: Expression) -> Verdict:
+def delete_verdict(influence: Influence, where: Expression, *, is_proved: bool = False) -> Verdict:
     """DELETE: irrelevant if no row that it deletes can have reached the plan."""
-    if influence.ways is None or not _none(of_deleting(way, where) for way in influence.ways):
+    if influence.ways is None:
+        return _relevant(influence)
+    if not is_proved and not _none(of_deleting(way, where) for way in influence.ways):
         return _relevant(influence)
     return Verdict(True, f"the view needs {needs(influence.ways)}, the statement deletes only {plain(where)}")
 
 
-def update_verdict(influence: Influence, where: Expression, cells: Cells) -> Verdict:
+def update_verdict(influence: Influence, where: Expression, cells: Cells, *, is_proved: bool = False) -> Verdict:
     """UPDATE: irrelevant if each row, as it leaves and as it comes, has no effect or the same."""
     if influence.ways is None:
         return _relevant(influence)
-    changed = {i: cell for i, cell in cells.items() if not (isinstance(cell, Column) and cell.index == i)}
+    changed = changed_cells(cells)
     asking = [way for way in influence.ways if is_changed(way, changed)]
     if not asking:
         return Verdict(True, "the view does not read the columns that the statement sets")
-    if not _none(of_updating(way, influence.facts, where, changed) for way in asking):
+    if not is_proved and not _none(of_updating(way, influence.facts, where, changed) for way in asking):
         return _relevant(influence)
     meets = f"rows that the statement updates, {plain(where)}, meet that as before or not at all"
     return Verdict(True, f"the view needs {needs(asking)}, {meets}")
+
+
+def changed_cells(cells: Cells) -> dict[int, Expression]:
+    """Those of SET that do not leave their column as it was."""
+    return {i: cell for i, cell in cells.items() if not (isinstance(cell, Column) and cell.index == i)}
 
 
 def _none(effects: Iterable[Effect]) -> bool:

@@ -11,19 +11,21 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from tidemark.algebra.expressions import TRUE, Call, Column, Expression, columns_of, transform
+from tidemark.algebra.expressions import TRUE, Call, Column, Expression, columns_of, substitute, transform
 from tidemark.algebra.plans import relations_of
+from tidemark.algebra.types import Field
 from tidemark.analysis.autonomy import rules_of
 from tidemark.analysis.autonomy_advice import advice_of, showing
 from tidemark.analysis.autonomy_boundaries import boundaries
 from tidemark.analysis.autonomy_classes import Class, class_of, decides
 from tidemark.analysis.autonomy_kept import Kept
 from tidemark.analysis.autonomy_updates import Deletion, Insertion, Statement, Update
-from tidemark.analysis.boundaries import delete_boundary, insert_boundary, update_boundary
 from tidemark.analysis.facts import Facts
-from tidemark.analysis.relevance import influence, simplified
+from tidemark.analysis.relevance import simplified
 from tidemark.analysis.rendering import FALSE
+from tidemark.analysis.shapes import Shape, numbered
 from tidemark.analysis.wording import plain
+from tidemark.database.boundaries import Boundaries
 from tidemark.network import build
 from tidemark.network.autonomous import Known
 from tidemark.network.build import Definition
@@ -63,29 +65,26 @@ class Advice:
         return "\n".join([*lines, *shown])
 
 
-def advise(view: View, template: Template, catalog: Catalog, known: Known) -> Advice:
+def advise(view: View, template: Template, catalog: Catalog, known: Known, kept: Boundaries) -> Advice:
     """What can be said of a statement with parameters, and how to make more of it."""
     table = template.table.name
     definitions = {other.name: other.plan for other in catalog.relations.values() if isinstance(other, View)}
     whole = expand(view.plan, definitions)
     if table not in relations_of(whole):
         return Advice(ALWAYS, ALWAYS)
-    effect = influence(whole, table, known.facts)
-    cells = dict(template.cells)
-    match template.kind:
-        case "delete":
-            boundary = delete_boundary(effect, template.where, template.parameters)
-        case "update":
-            boundary = update_boundary(effect, template.where, cells, template.parameters)
-        case _:
-            boundary = insert_boundary(effect, cells, template.parameters)
+    shape = Shape(template.kind, table, template.parameters, template.where, template.cells)
+    general, order = numbered(shape, len(template.table.schema))
+    boundary = kept.of(view.name, whole, known.facts).boundary(general)
+    if boundary is not None:
+        own = Facts(template.parameters).all_columns()
+        boundary = substitute(boundary, tuple(own[place] for place in order))
     nodes = [node for node in build([Definition(view.name, view.plan)]).nodes.values() if table in node.influents]
     if not view.materialized or not nodes:
-        return Advice(_words(boundary, template), None)
+        return Advice(words(boundary, template.parameters), None)
     found = [_Analysis(Kept.of(node.name, node.plan), template, known) for node in nodes]
     autonomous = found[0].autonomous if len(found) == 1 else _all_always(found)
     wider = found[0].wider() if len(found) == 1 and autonomous != ALWAYS else ()
-    return Advice(_words(boundary, template), autonomous, wider)
+    return Advice(words(boundary, template.parameters), autonomous, wider)
 
 
 def _all_always(found: list[_Analysis]) -> str | None:
@@ -118,7 +117,7 @@ class _Analysis:
         if self.template.kind != "delete":
             return None
         bounds = boundaries(self.kept, table, self.template.where, self.template.parameters, self.checks)
-        return None if bounds is None else _words(bounds.autonomous, self.template)
+        return None if bounds is None else words(bounds.autonomous, self.template.parameters)
 
     def wider(self) -> tuple[Wider, ...]:
         """Columns that would make the statement autonomous for all parameters; no set that contains a smaller one."""
@@ -152,11 +151,11 @@ class _Analysis:
         return Insertion(name)
 
 
-def _words(condition: Expression | None, template: Template) -> str | None:
+def words(condition: Expression | None, parameters: tuple[Field, ...]) -> str | None:
     """A condition on the parameters in words."""
     if condition is None:
         return None
-    simple = simplified(transform(condition, _positive), Facts(template.parameters))
+    simple = simplified(transform(condition, _positive), Facts(parameters))
     if simple is None or simple == TRUE:
         return ALWAYS
     return None if simple == FALSE else plain(simple)

@@ -16,18 +16,26 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tidemark.algebra.expressions import TRUE
-from tidemark.algebra.plans import Aggregate, Plan, relations_of
+from tidemark.algebra.expressions import TRUE, Literal, Value
+from tidemark.algebra.plans import Aggregate, relations_of
 from tidemark.analysis.autonomy import Autonomy, autonomy, rules_of
 from tidemark.analysis.autonomy_classes import Class, class_of, decides
 from tidemark.analysis.autonomy_kept import Kept
 from tidemark.analysis.facts import Facts
-from tidemark.analysis.relevance import influence
 from tidemark.analysis.rendering import FALSE
-from tidemark.analysis.statements import cells_of, condition_of, delete_verdict, insert_verdict, update_verdict
+from tidemark.analysis.shapes import Shape, is_within, shape_of
+from tidemark.analysis.statements import (
+    cells_of,
+    changed_cells,
+    condition_of,
+    delete_verdict,
+    insert_verdict,
+    update_verdict,
+)
 from tidemark.calculus.extrema import has_extrema
 from tidemark.calculus.group import is_merged
 from tidemark.database.analysed import analysed
+from tidemark.database.boundaries import Boundaries, ViewBoundaries
 from tidemark.network import Node, NodeKind, build
 from tidemark.network.autonomous import Known
 from tidemark.network.build import COMPLETE, Definition
@@ -54,11 +62,13 @@ class Classification:
     reason: str
 
 
-def classify(view: View, changes: Iterable[Change], catalog: Catalog, known: Known) -> Classification:
-    """The class of a transaction of these statements."""
+def classify(view: View, changes: Iterable[Change], catalog: Catalog, known: Known, kept: Boundaries) -> Classification:
+    """The class of a transaction of these statements, with the boundaries that are kept with the views."""
     asked = list(changes)
-    known = _between_statements([change.table.name for change in asked], known)
-    found = [_classified(view, change, catalog, known) for change in asked]
+    loose = _between_statements([change.table.name for change in asked], known)
+    # What is kept rests on all that is known.
+    boundaries = kept if loose is known else Boundaries()
+    found = [_classified(view, change, catalog, loose, boundaries) for change in asked]
     if not found:
         return Classification("untouched", "no statement changes a table")
     weakest = max(found, key=lambda one: KINDS.index(one.kind))
@@ -79,17 +89,19 @@ def _between_statements(tables: Sequence[str], known: Known) -> Known:
     changes only.
     """
     loose = {name: known.facts[name].columns for name in tables if tables.count(name) > 1}
+    if not loose:
+        return known
     facts = {name: Facts(tuple(replace(f, nullable=True) for f in columns)) for name, columns in loose.items()}
     return replace(known, facts={**known.facts, **facts})
 
 
-def _classified(view: View, change: Change, catalog: Catalog, known: Known) -> Classification:
+def _classified(view: View, change: Change, catalog: Catalog, known: Known, kept: Boundaries) -> Classification:
     table = change.table.name
     definitions = {other.name: other.plan for other in catalog.relations.values() if isinstance(other, View)}
     whole = expand(view.plan, definitions)
     if table not in relations_of(whole):
         return Classification("untouched", f"{view.name} does not depend on {table}")
-    irrelevant = why_irrelevant(whole, change, known)
+    irrelevant = why_irrelevant(change, kept.of(view.name, whole, known.facts))
     if irrelevant is not None:
         return Classification("irrelevant", irrelevant)
     if not view.materialized:
@@ -99,25 +111,46 @@ def _classified(view: View, change: Change, catalog: Catalog, known: Known) -> C
     return _ClassOfNodes(view, change, catalog, known).classification()
 
 
-def why_irrelevant(plan: Plan, change: Change, known: Known) -> str | None:
-    """Why a statement cannot change the rows of a plan over tables; None if it may."""
-    effect = influence(plan, change.table.name, known.facts)
+def why_irrelevant(change: Change, kept: ViewBoundaries) -> str | None:
+    """Why a statement cannot change a view; None if it may. Only what no boundary decides has to be proved."""
+    effect = kept.influence(change.table.name)
     if effect.filter == FALSE:
         return effect.reason
+    is_proved = _is_within_boundary(change, kept)
     match change:
         case InsertRows(rows=rows):
-            verdict = insert_verdict(effect, rows)
+            verdict = insert_verdict(effect, rows, is_proved=is_proved)
         case DeleteRows(plan=rows):
             # A condition that asks other tables may hold for any row.
-            verdict = delete_verdict(effect, condition_of(rows) or TRUE)
+            verdict = delete_verdict(effect, condition_of(rows) or TRUE, is_proved=is_proved)
         case UpdateRows(plan=rows, coming=coming):
             cells = cells_of(coming)
             if cells is None:
                 return None
-            verdict = update_verdict(effect, condition_of(rows) or TRUE, cells)
+            verdict = update_verdict(effect, condition_of(rows) or TRUE, cells, is_proved=is_proved)
         case _:
             return None
     return verdict.reason if verdict.irrelevant else None
+
+
+def _is_within_boundary(change: Change, kept: ViewBoundaries) -> bool:
+    """Whether the boundary of the statement's shape, which is kept with the view, says that it is irrelevant."""
+    found = _shape_of(change)
+    return found is not None and is_within(kept.boundary(found[0]), found[1])
+
+
+def _shape_of(change: Change) -> tuple[Shape, tuple[Value, ...]] | None:
+    name, types = change.table.name, change.table.schema.types
+    match change:
+        case InsertRows(rows=[row]):
+            return shape_of("insert", name, len(types), cells=dict(enumerate(map(Literal, row, types))))
+        case DeleteRows(plan=rows):
+            return shape_of("delete", name, len(types), condition_of(rows) or TRUE)
+        case UpdateRows(plan=rows, coming=coming):
+            cells = cells_of(coming)
+            if cells is not None:
+                return shape_of("update", name, len(types), condition_of(rows) or TRUE, changed_cells(cells))
+    return None
 
 
 class _ClassOfNodes:

@@ -279,7 +279,8 @@ class Database:
             relation = self._relation(view)
             if not isinstance(relation, View):
                 raise TidemarkError("not_a_view", f"{relation.name!r} is a table: there is nothing to derive")
-            return explain(relation, self._store.network, self._store.catalog, self._store.refreshes)
+            store = self._store
+            return explain(relation, store.network, store.catalog, store.refreshes, store.boundaries)
 
     def why(self, relation: str, row: WantedRow, *, rows: int = 3) -> Answer:
         """Why a row is in a relation: one derivation, down to stored rows. ``str`` of it is a tree for people.
@@ -328,7 +329,8 @@ class Database:
             self._store.must_be_open()
             relation = self._view(view)
             changes = [bind_change(statement, self._store.catalog, source) for statement, source in script]
-            return classify(relation, changes, self._store.catalog, self._store.refreshes.known)
+            store = self._store
+            return classify(relation, changes, store.catalog, store.refreshes.known, store.boundaries)
 
     def advise(self, view: str, dml: str) -> Advice:
         """For which values of its parameters a statement is irrelevant or autonomous to a view, and which columns the
@@ -344,7 +346,8 @@ class Database:
         with self._store.lock:
             self._store.must_be_open()
             template = bind_template(statement, self._store.catalog, source)
-            return advise(self._view(view), template, self._store.catalog, self._store.refreshes.known)
+            store = self._store
+            return advise(self._view(view), template, store.catalog, store.refreshes.known, store.boundaries)
 
     def _effect(self, view: str, statement: st.Statement, source: Source) -> pa.Table:
         """EXPLAIN EFFECT: the class of a statement; of one with parameters, for which of them it is of which."""

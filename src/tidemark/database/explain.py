@@ -9,18 +9,22 @@ from tidemark.calculus.extrema import has_extrema
 from tidemark.calculus.first import is_kept_first
 from tidemark.calculus.group import is_merged
 from tidemark.calculus.partial import partial_differentials
+from tidemark.database.advising import ALWAYS, words
+from tidemark.database.boundaries import Boundaries
 from tidemark.database.pairing import key_of
 from tidemark.errors import TidemarkError
 from tidemark.network import Network, Node, NodeKind
 from tidemark.network.maintenance import maintenance_of
+from tidemark.network.nodes import expand
 from tidemark.network.recursion import rules_of
 from tidemark.network.refreshes import RefreshCache
 from tidemark.sql.catalog import Catalog, View, kind_of
 
 
-def explain(view: View, network: Network, catalog: Catalog, cache: RefreshCache) -> str:
+def explain(view: View, network: Network, catalog: Catalog, cache: RefreshCache, kept: Boundaries) -> str:
     """The plan of a view and its key, then each node that serves it, how it is kept and its partial differentials,
-    which rows can matter to it, and when it can do without the relations below."""
+    which rows can matter to it, and when it can do without the relations below; and the boundaries of statements that
+    are kept with the view."""
     lines = [
         f"{kind_of(view)} {view.name} ({view.schema})",
         "",
@@ -32,6 +36,7 @@ def explain(view: View, network: Network, catalog: Catalog, cache: RefreshCache)
         return "\n".join([*lines, "", "strategy", "  expanded where it is used: nothing is stored"])
     for node in network.serving(view.name):
         lines += ["", *_node(node), *_filters(node, cache), *_autonomous(node, network, cache)]
+    lines += _boundaries(view, catalog, cache, kept)
     lines += ["", "strategy", *_indented(_strategy(view))]
     return _labelled("\n".join(lines), network)
 
@@ -91,6 +96,19 @@ def _autonomous(node: Node, network: Network, cache: RefreshCache) -> list[str]:
         reasons = cache.autonomous_reasons(node, relation)
         lines += [f"  autonomous for changes of {relation} alone: {reason}" for reason in reasons]
     return lines
+
+
+def _boundaries(view: View, catalog: Catalog, cache: RefreshCache, kept: Boundaries) -> list[str]:
+    """Up to where statements that were asked about before are irrelevant."""
+    definitions = {other.name: other.plan for other in catalog.relations.values() if isinstance(other, View)}
+    shapes = kept.of(view.name, expand(view.plan, definitions), cache.known.facts).shapes
+    known = {shape: words(boundary, shape.parameters) for shape, boundary in shapes.items()}
+    lines = [f"  {shape}: irrelevant {_if(text)}" for shape, text in known.items() if text is not None]
+    return ["", "boundaries", *lines] if lines else []
+
+
+def _if(condition: str) -> str:
+    return condition if condition == ALWAYS else f"if {condition}"
 
 
 def _law(node: Node) -> list[str]:

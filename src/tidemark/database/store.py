@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -16,6 +16,7 @@ from tidemark.calculus.as_of import Block
 from tidemark.database import clock, records
 from tidemark.database.altering import as_altered
 from tidemark.database.analysed import analysed
+from tidemark.database.boundaries import Boundaries
 from tidemark.database.constraints import check_alterations, check_constraints
 from tidemark.database.known import known_between, known_of, known_of_nothing, view_keys
 from tidemark.database.progress import Progress, ToldRefreshes
@@ -61,6 +62,7 @@ class Store:
         self._transition = Transition(self.catalog, self.network, self.catalog)
         self.progress = Progress()
         self.refreshes = ToldRefreshes(self.progress, known)
+        self.boundaries = Boundaries()
         self.is_closed = False
         self._check_nodes()
 
@@ -173,7 +175,7 @@ class Store:
             altered=tuple(transition.altered.values()),
             keys=self._view_keys if work.catalog is self.catalog else {},
             catalog=tuple(records.changes(self.catalog, work.catalog, self.created, version)),
-            trace=json.dumps([asdict(step) for step in wave.steps]),
+            trace=json.dumps([vars(step) for step in wave.steps]),
         )
 
     def _creations(self, wave: Wave, transition: Transition) -> tuple[tuple[Creation, ...], Mapping[str, pa.Table]]:
@@ -211,6 +213,7 @@ class Store:
             refreshes.take_over(self.refreshes, self.network, transition.network)
             self._view_keys = view_keys(catalog, known)
             self.catalog, self.network, self.refreshes = catalog, transition.network, refreshes
+            self.boundaries.keep_only(catalog.relations)
         self.version = version
         self.committed.notify_all()
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final, TypeVar
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ import pyarrow as pa
 from tidemark.algebra.derived import PerPlan
 from tidemark.algebra.expressions import Call, Column, Expression, conjuncts
 from tidemark.algebra.plans import Filter, Given, Join, Negate, Net, Plan, Project, Repeat, Stored, Touched, Union
+from tidemark.algebra.reading import Columns, columns_read
 from tidemark.engines.rows import Rows
 
 MOST_ROWS: Final = 50_000
@@ -165,13 +167,18 @@ class _Surroundings:
     plan: Plan
     leaves: list[Plan] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
-    _shown: dict[int, tuple[int, ...]] = field(default_factory=dict)
     _rebuilt: dict[tuple[frozenset[int], frozenset[int]], Plan] = field(default_factory=dict)
 
     def needed(self, leaf: int) -> tuple[int, ...] | None:
-        """The columns that are needed of a relation, if it is the only one: others share what they find."""
-        alone = sum(isinstance(other, Stored) for other in self.leaves) == 1
-        return self._shown.get(leaf) if alone else None
+        """The columns of a relation that matter to the plan; None if all do."""
+        relation = self.leaves[leaf]
+        assert isinstance(relation, Stored)
+        columns = self._read[relation.relation]
+        return None if len(columns) == len(relation.schema) else tuple(sorted(columns))
+
+    @cached_property
+    def _read(self) -> dict[str, Columns]:
+        return columns_read(self.plan, named={leaf: leaf.relation for leaf in self.leaves if isinstance(leaf, Stored)})
 
     def rebuilt(self, found: frozenset[int], settled: frozenset[int]) -> Plan:
         """The plan with what was found instead of the leaves, and without restrictions that are settled."""
@@ -200,7 +207,8 @@ class _Surroundings:
             case Negate(input=source) | Repeat(input=source) | Net(input=source):
                 return self.trace(source)
             case Project(input=source, expressions=expressions):
-                return self._project(source, expressions)
+                origins = self.trace(source)
+                return tuple(origins[e.index] if isinstance(e, Column) else None for e in expressions)
             case Union(parts=parts):
                 return tuple(_either(origins) for origins in zip(*map(self.trace, parts), strict=True))
             case Touched(input=source, touched=touched, keys=keys):
@@ -212,13 +220,6 @@ class _Surroundings:
         for child in plan.inputs():
             self.trace(child)
         return (None,) * len(plan.schema)
-
-    def _project(self, source: Plan, expressions: tuple[Expression, ...]) -> tuple[Origin, ...]:
-        origins = self.trace(source)
-        if isinstance(source, Stored) and all(isinstance(expression, Column) for expression in expressions):
-            shown = {expression.index for expression in expressions if isinstance(expression, Column)}
-            self._shown[len(self.leaves) - 1] = tuple(sorted(shown))
-        return tuple(origins[e.index] if isinstance(e, Column) else None for e in expressions)
 
     def _link_equal(self, origins: tuple[Origin, ...], predicate: Expression) -> None:
         pairs: list[tuple[Origin, Origin]] = []

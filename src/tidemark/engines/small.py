@@ -16,9 +16,8 @@ from tidemark.algebra.derived import PerPlan
 from tidemark.algebra.expressions import Call, Column, conjuncts
 from tidemark.algebra.plans import Given, Join, Plan, Stored, Values, walk
 from tidemark.algebra.scalar import Row, value_of
-from tidemark.engines.reference.arrow import from_bag
 from tidemark.engines.reference.evaluate import Bag, evaluate
-from tidemark.engines.rows import Rows
+from tidemark.engines.rows import Rows, table_of
 
 MOST_ROWS: Final = 150
 """How many rows are a handful, and how many a relation may have to be read as a whole for this."""
@@ -37,7 +36,7 @@ def evaluate_few(plan: Plan, given: Mapping[str, Rows]) -> pa.Table | None:
     kinds = _kinds(plan)
     if Stored in kinds or _effort(plan, given) > (MOST_ROWS if Join in kinds else MOST_UNJOINED):
         return None
-    return from_bag(_bag(plan, given), plan.schema)
+    return table_of(_bag(plan, given), plan.schema)
 
 
 def _bag(plan: Plan, given: Mapping[str, Rows]) -> Bag:

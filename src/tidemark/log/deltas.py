@@ -40,8 +40,10 @@ def net(table: pa.Table) -> pa.Table:
     >>> net(t).to_pylist()
     [{'a': 2, '_weight': 2}]
     """
-    if table.num_rows <= 1 or (table.num_rows <= FEW and _all_differ(table)):
+    if table.num_rows <= 1:
         return table
+    if table.num_rows <= FEW and not any(has_forms(type_) for type_ in table.schema.types):
+        return _net_of_few(table)
     # Positional names, because a result may carry the same name twice and Arrow groups by name.
     names = [f"c{i}" for i in range(table.num_columns - 1)]
     positional = table.rename_columns([*names, WEIGHT]).combine_chunks()
@@ -51,12 +53,23 @@ def net(table: pa.Table) -> pa.Table:
     return without_codes(kept, positional).rename_columns(table.schema.names).cast(table.schema)
 
 
-def _all_differ(table: pa.Table) -> bool:
-    """Whether no two of a few entries are of the same row, as far as that can be told at once."""
-    if any(pa.types.is_nested(type_) or pa.types.is_floating(type_) for type_ in table.schema.types):
-        return False
+def has_forms(type_: pa.DataType) -> bool:
+    """Whether equal values of a type may differ as Python values."""
+    return bool(pa.types.is_nested(type_) or pa.types.is_floating(type_))
+
+
+def _net_of_few(table: pa.Table) -> pa.Table:
+    totals: dict[tuple[object, ...], list[int]] = {}
+    before = weights(table)
     columns = [column.to_pylist() for column in table.columns[:-1]]
-    return len(set(zip(*columns, strict=True))) == table.num_rows and 0 not in weights(table)
+    rows = zip(*columns, strict=True) if columns else ((),) * table.num_rows
+    for place, (row, weight) in enumerate(zip(rows, before, strict=True)):
+        totals.setdefault(row, [place, 0])[1] += weight
+    kept = [(place, weight) for place, weight in totals.values() if weight]
+    if [weight for _, weight in kept] == before:
+        return table
+    chosen = table.take(pa.array([place for place, _ in kept], pa.int64()))
+    return chosen.set_column(table.num_columns - 1, WEIGHT, pa.array([weight for _, weight in kept], pa.int64()))
 
 
 def weights(table: pa.Table) -> list[int]:

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from tidemark.algebra.expressions import Literal, Value, substitute
 from tidemark.algebra.keys import RelationKeys
 from tidemark.algebra.plans import Aggregate, Fixpoint, Plan, Stored, relations_of, walk
 from tidemark.analysis.autonomy import Refusal, Rule, autonomy
+from tidemark.analysis.autonomy_boundaries import Boundaries, boundaries
 from tidemark.analysis.autonomy_kept import Kept
-from tidemark.analysis.autonomy_statements import deleted_by_condition, updated_by_condition
+from tidemark.analysis.autonomy_statements import deleted_by_condition, deletion_of, updated_by_condition
 from tidemark.analysis.autonomy_updates import Deletion, Statement, Update
 from tidemark.analysis.facts import Facts
+from tidemark.analysis.shapes import Shape, is_within
 from tidemark.calculus.as_of import Block, resolve
 from tidemark.calculus.extrema import has_extrema
 from tidemark.calculus.group import is_merged
@@ -83,6 +86,27 @@ def by_statement(node: Node, statement: Statement, known: Known, unstored: froze
     if isinstance(rule, Refusal):
         return None
     block = Block(changed=frozenset({statement.relation}), unstored=unstored)
+    return next(_steps(node, (rule,), block)).refresh
+
+
+def deletion_boundaries(node: Node, shape: Shape, known: Known) -> Boundaries | None:
+    """For which constants deletions of a shape follow from what is stored, and which rows go then."""
+    if shape.kind != "delete" or not _has_rules(node) or shape.relation not in relations_of(node.plan):
+        return None
+    kept, checks = Kept.of(node.name, node.plan), {name: facts.checks for name, facts in known.facts.items()}
+    return boundaries(kept, shape.relation, shape.where, shape.parameters, checks)
+
+
+def within_boundaries(
+    node: Node, shape: Shape, constants: tuple[Value, ...], bounds: Boundaries, unstored: frozenset[str]
+) -> Refresh | None:
+    """The step of a deletion whose constants lie within the boundaries of its shape: nothing is left to be proved."""
+    if not is_within(bounds.autonomous, constants):
+        return None
+    kept = Kept.of(node.name, node.plan)
+    values = tuple(Literal(value, field.type) for value, field in zip(constants, shape.parameters, strict=True))
+    rule = deletion_of(kept, shape.relation, substitute(bounds.going, (*kept.old.columns(), *values)))
+    block = Block(changed=frozenset({shape.relation}), unstored=unstored)
     return next(_steps(node, (rule,), block)).refresh
 
 

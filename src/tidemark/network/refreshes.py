@@ -12,11 +12,22 @@ from tidemark.algebra.clock import CLOCK
 from tidemark.algebra.plans import Filter, Fixpoint, Given, Plan, Scan, relations_of, transform, walk
 from tidemark.algebra.reading import Columns, columns_read
 from tidemark.algebra.types import Schema
-from tidemark.analysis.autonomy_updates import Statement
+from tidemark.analysis.autonomy_boundaries import Boundaries
+from tidemark.analysis.autonomy_updates import Deletion, Statement
 from tidemark.analysis.finding import Finder
 from tidemark.analysis.relevance import Influence, influence
+from tidemark.analysis.shapes import Shape, shape_of
 from tidemark.calculus.as_of import Block
-from tidemark.network.autonomous import AUTONOMOUS, Attempt, Known, attempts, by_statement, named
+from tidemark.network.autonomous import (
+    AUTONOMOUS,
+    Attempt,
+    Known,
+    attempts,
+    by_statement,
+    deletion_boundaries,
+    named,
+    within_boundaries,
+)
 from tidemark.network.build import COMPLETE, Network
 from tidemark.network.nodes import REPLACED, Node, NodeKind, Refresh, refresh
 from tidemark.network.recursion import Recursion
@@ -50,6 +61,7 @@ class RefreshCache:
     interests: dict[tuple[str, str], Interest] = field(default_factory=dict)
     finders: dict[str, Finder[str]] = field(default_factory=dict)
     proofs: dict[tuple[str, Statement], Refresh | None] = field(default_factory=dict)
+    boundaries: dict[tuple[str, Shape], Boundaries | None] = field(default_factory=dict)
     autonomous: dict[tuple[str, str], tuple[Attempt, ...]] = field(default_factory=dict)
     recursions: dict[tuple[str, frozenset[str]], Recursion] = field(default_factory=dict)
     without_filters: bool = False
@@ -151,8 +163,26 @@ class RefreshCache:
         if key not in self.proofs:
             if len(self.proofs) >= PROOFS_KEPT:
                 self.proofs.clear()
-            self.proofs[key] = by_statement(node, statement, self.known, self.unstored)
+            found = self._within_boundaries(node, statement)
+            self.proofs[key] = found or by_statement(node, statement, self.known, self.unstored)
         return self.proofs[key]
+
+    def _within_boundaries(self, node: Node, statement: Statement) -> Refresh | None:
+        """The step of a deletion whose constants lie within the boundaries of its shape, which are worked out once."""
+        width = len(self.known.facts[statement.relation].columns) if statement.relation in self.known.facts else None
+        if not isinstance(statement, Deletion) or width is None:
+            return None
+        found = shape_of("delete", statement.relation, width, statement.where)
+        if found is None:
+            return None
+        shape, constants = found
+        key = (node.name, shape)
+        if key not in self.boundaries:
+            if len(self.boundaries) >= PROOFS_KEPT:
+                self.boundaries.clear()
+            self.boundaries[key] = deletion_boundaries(node, shape, self.known)
+        bounds = self.boundaries[key]
+        return None if bounds is None else within_boundaries(node, shape, constants, bounds, self.unstored)
 
     def autonomous_reasons(self, node: Node, relation: str) -> tuple[str, ...]:
         """Why a node can follow changes of one relation from its own content and the change."""

@@ -22,6 +22,7 @@ from tidemark.algebra.plans import Filter
 from tidemark.algebra.reading import Columns
 from tidemark.engines import arrow_filters
 from tidemark.engines.base import Engine
+from tidemark.log import deltas as delta_tables
 from tidemark.log.codes import with_codes
 
 ROWS: Final = "rows"
@@ -41,6 +42,10 @@ def relevant(delta: pa.Table, columns: Columns) -> pa.Table:
     width = delta.num_columns - 1
     if len(columns) >= width or delta.num_rows < 2:
         return delta
+    if delta.num_rows <= delta_tables.FEW and not any(
+        delta_tables.has_forms(delta.schema.types[index]) for index in columns
+    ):
+        return _relevant_of_few(delta, columns)
     weights = delta.column(width)
     signs = pc.min_max(weights).as_py()
     if signs["min"] > 0 or signs["max"] < 0:
@@ -59,6 +64,20 @@ def relevant(delta: pa.Table, columns: Columns) -> pa.Table:
     kept = listed.filter(pc.not_equal(listed["weight_sum"], 0))
     places = pc.list_flatten(kept["row_list"].combine_chunks())
     return delta.take(places.take(pc.sort_indices(places)))
+
+
+def _relevant_of_few(delta: pa.Table, columns: Columns) -> pa.Table:
+    """The same entry by entry, which for a few takes less than calling Arrow."""
+    listed = delta_tables.weights(delta)
+    read = [delta.column(index).to_pylist() for index in sorted(columns)]
+    rows = list(zip(*read, strict=True)) if read else [()] * len(listed)
+    totals: dict[tuple[object, ...], int] = {}
+    for row, weight in zip(rows, listed, strict=True):
+        totals[row] = totals.get(row, 0) + weight
+    kept = [place for place, row in enumerate(rows) if totals[row]]
+    if len(listed) - len(kept) < len(listed) * WORTHWHILE:
+        return delta
+    return delta.take(pa.array(kept, pa.int64()))
 
 
 def passing(delta: pa.Table, filter: Filter, engine: Engine) -> pa.Table:

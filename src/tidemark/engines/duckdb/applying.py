@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 
 from tidemark.algebra.expressions import Literal, Value
 from tidemark.algebra.types import WEIGHT
-from tidemark.engines.duckdb.dialect import literal_text, quote
+from tidemark.engines.duckdb.dialect import assigned_text, compared_text, quote
 from tidemark.engines.duckdb.lookups import PLACE, StoredRows
 from tidemark.engines.duckdb.matching import all_match
 from tidemark.engines.duckdb.storage import StoredRelation
-from tidemark.engines.reference.arrow import to_bag
+from tidemark.engines.rows import bag_of
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
 from tidemark.log.codes import distinct_values
@@ -73,7 +73,7 @@ class Applying:
 
     def _replace(self, leaving: pa.Table, coming: pa.Table, known: Sequence[StoredRows]) -> int:
         """Change one copy of a row into another row; how many were found."""
-        [old], [new] = to_bag(leaving), to_bag(coming)
+        [old], [new] = bag_of(leaving), bag_of(coming)
         changed = zip(self._names(), self._cells(new), old, new, strict=True)
         set_ = ", ".join(f"{name} = {cell}" for name, cell, before, after in changed if before != after)
         places = self._places(leaving, known)
@@ -113,7 +113,7 @@ class Applying:
 
     def _remove_copies(self, leaving: pa.Table) -> int:
         """Remove copies of one row."""
-        [(row, weight)] = to_bag(leaving).items()
+        [(row, weight)] = bag_of(leaving).items()
         table = self._relation.table
         if self._key:
             return self._run(f"DELETE FROM {table} WHERE {self._equals(row)}")
@@ -149,7 +149,7 @@ class Applying:
     def _add(self, coming: pa.Table) -> None:
         into = f"INSERT INTO {self._relation.table}"
         if delta_tables.size(coming) <= MOST_LITERAL_ROWS:
-            bag = to_bag(coming)
+            bag = bag_of(coming)
             rows = (f"({', '.join(self._cells(row))})" for row, weight in bag.items() for _ in range(weight))
             self._run(f"{into} VALUES {', '.join(rows)}")
             return
@@ -169,15 +169,16 @@ class Applying:
 
     def _equals(self, row: tuple[Value, ...]) -> str:
         """The columns have the values of a row."""
-        return " AND ".join(f"{n} {_is(cell)}" for n, cell in zip(self._names(), self._cells(row), strict=True))
+        cells = (Literal(value, type) for value, type in zip(row, self._relation.schema.types, strict=True))
+        return " AND ".join(f"{name} {_is(cell)}" for name, cell in zip(self._names(), cells, strict=True))
 
     def _cells(self, row: tuple[Value, ...]) -> list[str]:
-        return [literal_text(Literal(v, t)) for v, t in zip(row, self._relation.schema.types, strict=True)]
+        return [assigned_text(Literal(v, t)) for v, t in zip(row, self._relation.schema.types, strict=True)]
 
 
 def _places_of_few(leaving: pa.Table, known: Sequence[Mapping[tuple[Value, ...], Sequence[int]]]) -> pa.Array | None:
     chosen: list[int] = []
-    for row, weight in to_bag(leaving).items():
+    for row, weight in bag_of(leaving).items():
         places = {place for part in known for place in part.get(row, ())}
         if len(places) < -weight:
             return None
@@ -198,5 +199,5 @@ def _places_of_many(leaving: pa.Table, known: Sequence[StoredRows]) -> pa.Array 
     return places if len(places) == leaving.num_rows else None
 
 
-def _is(cell: str) -> str:
-    return "IS NULL" if cell.startswith("CAST(NULL ") else f"= {cell}"
+def _is(cell: Literal) -> str:
+    return "IS NULL" if cell.value is None else f"= {compared_text(cell)}"

@@ -77,6 +77,26 @@ def literal_text(literal: Literal) -> str:
     return f"CAST('{value!r}' AS {name})"
 
 
+def compared_text(literal: Literal) -> str:
+    """A literal beside a column of its type. A plain whole number takes the column's type, and is read in less time."""
+    match literal.value:
+        case bool():
+            return literal_text(literal)
+        case int() if literal.type.kind in (Kind.SMALLINT, Kind.BIGINT):
+            return f"({literal.value})" if literal.value < 0 else str(literal.value)
+    return literal_text(literal)
+
+
+def assigned_text(literal: Literal) -> str:
+    """A literal that becomes the value of a column of its type, which converts it: here decimals may be plain too."""
+    match literal.value:
+        case Decimal():
+            return f"({literal.value:f})"
+        case None:
+            return "NULL"
+    return compared_text(literal)
+
+
 class DuckDBDialect:
     """Compiles for one statement: knows where stored relations are and under which names deltas were registered."""
 

@@ -65,7 +65,7 @@ class DuckDBEngine:
         self._statements: dict[tuple[int, _Form], tuple[Plan, str, tuple[str, ...]]] = {}
         self._connection = _open(path)
         self._given = GivenTables(self._connection)
-        self._lookups = Lookups(self._connection, self._given, lambda relation: self._relations[relation].table)
+        self._lookups = Lookups(self._connection, self._given, lambda relation: self._relations[relation])
 
     def load(self) -> Loaded:
         records: list[str] = []
@@ -177,6 +177,7 @@ class DuckDBEngine:
         kept = self._kept(commit)
         if commit.created or commit.dropped or commit.altered:
             self._statements.clear()
+            self._lookups.forget_needs()
         self._connection.execute("BEGIN")
         try:
             self._apply(commit)

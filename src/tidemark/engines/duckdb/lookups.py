@@ -10,7 +10,8 @@ values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import duckdb
@@ -19,10 +20,11 @@ import pyarrow as pa
 from tidemark.algebra.expressions import Literal, Value
 from tidemark.algebra.functions import canonical
 from tidemark.algebra.types import WEIGHT, Kind, Schema
-from tidemark.engines.duckdb.dialect import literal_text, quote
+from tidemark.engines.duckdb.dialect import compared_text, quote
 from tidemark.engines.duckdb.errors import translated
 from tidemark.engines.duckdb.given import GivenTables
 from tidemark.engines.duckdb.matching import all_match
+from tidemark.engines.duckdb.storage import StoredRelation
 from tidemark.engines.nearby import MOST_ROWS, Question
 from tidemark.engines.reference.evaluate import Bag
 from tidemark.engines.rows import Rows
@@ -65,15 +67,17 @@ class Lookups:
     """Answers questions, and remembers the answers until the stored relations change."""
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, given: GivenTables, table_of: Callable[[str], str]
+        self, connection: duckdb.DuckDBPyConnection, given: GivenTables, relation_of: Callable[[str], StoredRelation]
     ) -> None:
         self._connection, self._given = connection, given
-        self._table_of = table_of
+        self._relation_of = relation_of
         self._kept: dict[_Asked, tuple[tuple[object, ...], StoredRows | None]] = {}
         self._rows_kept = 0
         self._by_value: dict[str, dict[_Values, Bag]] = {}
+        self._needed: dict[tuple[str, tuple[int, ...]], frozenset[int]] = {}
 
     def __call__(self, question: Question) -> Rows | None:
+        question = self._widened(question)
         # Deltas are known by their table, what was found by itself. Both are kept, so that none takes their identity.
         known = [(r if isinstance(r, StoredRows) else r.table, columns) for r, columns in question.sources]
         starts = frozenset((id(source), columns) for source, columns in known)
@@ -85,6 +89,17 @@ class Lookups:
             self._kept[asked] = (tuple(source for source, _ in known), found)
             self._rows_kept += _size(question) + (found.count if found is not None else 0)
         return self._kept[asked][1]
+
+    def _widened(self, question: Question) -> Question:
+        """The question for all columns that were needed of such rows before: views that look for the same rows find
+        them with one statement, which reads no column that none of them needs."""
+        if question.needed is None or set(question.needed) <= set(question.columns):
+            return question  # of all columns, or of none but those that are looked up: that they are there
+        asked = (question.relation.relation, question.columns)
+        before = self._needed.get(asked, frozenset())
+        if not before.issuperset(question.needed):
+            before = self._needed[asked] = before | frozenset(question.needed)
+        return replace(question, needed=tuple(sorted(before)))
 
     def of(self, relation: str) -> Iterator[StoredRows]:
         """What is remembered of a relation with its places."""
@@ -98,6 +113,10 @@ class Lookups:
         for relation in changed:
             self._by_value.pop(relation, None)
 
+    def forget_needs(self) -> None:
+        """Definitions have changed: who needs which columns is to be seen again."""
+        self._needed.clear()
+
     def _release(self) -> None:
         self._kept.clear()
         self._rows_kept = 0
@@ -106,24 +125,24 @@ class Lookups:
         size = _size(question)
         if size > MOST_ROWS:
             return None
-        values = _values(question)
-        if not len(values[0]):
-            return StoredRows(question.relation.schema, bag={}, places={})
         try:
-            if len(values[0]) == 1:
-                return self._one(question, values)
-            text = self._text(question, values)
-            return self._few(question, text) if size <= FEW else self._many(question, text)
+            if size > FEW:
+                values = _values(question)
+                return self._many(question, self._text(question, values)) if len(values[0]) else _nothing(question)
+            keys = _few_keys(question)
+            if len(keys) > 1:
+                return self._few(question, self._text(question, _columns(question, keys)))
+            return self._one(question, keys[0]) if keys else _nothing(question)
         except duckdb.Error as error:
             raise translated(error) from error
 
-    def _one(self, question: Question, values: list[pa.ChunkedArray]) -> StoredRows | None:
+    def _one(self, question: Question, values: tuple[Value, ...]) -> StoredRows | None:
         """What one key finds, perhaps from an earlier transaction; without places then."""
         remembered = self._by_value.setdefault(question.relation.relation, {})
-        key = (question.columns, question.needed, tuple(canonical(column[0].as_py()) for column in values))
+        key = (question.columns, question.needed, values)
         if key in remembered:
             return StoredRows(question.relation.schema, bag=remembered[key])
-        found = self._few(question, self._text(question, values))
+        found = self._few(question, self._head(question) + self._where(question, dict(enumerate(values))))
         if found is not None and found.count <= MOST_OF_ONE_KEY:
             if len(remembered) >= MOST_KEYS_REMEMBERED:
                 del remembered[next(iter(remembered))]
@@ -132,7 +151,11 @@ class Lookups:
 
     def _few(self, question: Question, text: str) -> StoredRows | None:
         schema, shown = question.relation.schema, _shown(question)
-        fetched = self._connection.execute(f"{text} LIMIT {MOST_FETCHED + 1}").fetchall()
+        # A limit is not free, and a few keys find no more than a few rows.
+        key = self._relation_of(question.relation.relation).key
+        is_keyed = bool(key) and set(key) <= set(question.columns)
+        limited = text if is_keyed else f"{text} LIMIT {MOST_FETCHED + 1}"
+        fetched = self._connection.execute(limited).fetchall()
         if len(fetched) > MOST_FETCHED:
             return self._many(question, text)
         is_whole = len(shown) == len(schema)
@@ -166,20 +189,26 @@ class Lookups:
     # Text
 
     def _text(self, question: Question, values: list[pa.ChunkedArray]) -> str:
-        schema = question.relation.schema
-        listed = [f"r.{quote(schema[position].name)}" for position in _shown(question)]
-        head = f"SELECT {', '.join([*listed, f'r.{PLACE}'])} FROM {self._table_of(question.relation.relation)} AS r"
-        names = [f"r.{quote(schema[position].name)}" for position in question.columns]
-        same = [len(column) == 1 or distinct_values(column) == 1 for column in values]
-        fixed = [
-            f"{names[i]} = {self._literal(question, i, values[i][0].as_py())}" for i in range(len(same)) if same[i]
-        ]
-        where = f" WHERE {' AND '.join(fixed)}" if fixed else ""
-        differing = [i for i in range(len(same)) if not same[i]]
+        fixed = {i: canonical(column[0].as_py()) for i, column in enumerate(values) if distinct_values(column) == 1}
+        head, where = self._head(question), self._where(question, fixed)
+        differing = [i for i in range(len(values)) if i not in fixed]
         if not differing:
             return head + where
+        names = _names(question, question.columns)
         equal = all_match([(names[i], f"k.k{i}") for i in differing], [values[i] for i in differing])
         return f"{head} SEMI JOIN {self._keys(question, values)} AS k ON {equal}{where}"
+
+    def _head(self, question: Question) -> str:
+        shown = _shown(question)
+        place = f"r.{PLACE}" if len(shown) == len(question.relation.schema) else "NULL"
+        table = self._relation_of(question.relation.relation).table
+        return f"SELECT {', '.join([*_names(question, shown), place])} FROM {table} AS r"
+
+    def _where(self, question: Question, fixed: Mapping[int, Value]) -> str:
+        """Some of the columns have a value each."""
+        names = _names(question, question.columns)
+        equal = [f"{names[i]} = {self._literal(question, i, value)}" for i, value in fixed.items()]
+        return f" WHERE {' AND '.join(equal)}" if equal else ""
 
     def _keys(self, question: Question, values: list[pa.ChunkedArray]) -> str:
         """The keys as something to join with; its columns are k0, k1 and so on."""
@@ -197,7 +226,7 @@ class Lookups:
         return f"({' UNION ALL '.join(parts)})"
 
     def _literal(self, question: Question, position: int, value: Value) -> str:
-        return literal_text(Literal(canonical(value), question.relation.schema[question.columns[position]].type))
+        return compared_text(Literal(canonical(value), question.relation.schema[question.columns[position]].type))
 
 
 def _size(question: Question) -> int:
@@ -206,6 +235,25 @@ def _size(question: Question) -> int:
 
 def _shown(question: Question) -> tuple[int, ...]:
     return tuple(range(len(question.relation.schema))) if question.needed is None else question.needed
+
+
+def _names(question: Question, columns: Iterable[int]) -> list[str]:
+    return [f"r.{quote(question.relation.schema[column].name)}" for column in columns]
+
+
+def _nothing(question: Question) -> StoredRows:
+    return StoredRows(question.relation.schema, bag={}, places={})
+
+
+def _few_keys(question: Question) -> list[tuple[Value, ...]]:
+    """The different keys of a few rows. Keys with NULL equal nothing and are left out."""
+    keys = dict.fromkeys(tuple(row[c] for c in columns) for rows, columns in question.sources for row in rows.bag)
+    return [key for key in keys if None not in key]
+
+
+def _columns(question: Question, keys: Sequence[tuple[Value, ...]]) -> list[pa.ChunkedArray]:
+    types = (question.relation.schema[column].type.arrow for column in question.columns)
+    return [pa.chunked_array([pa.array(column, t)]) for column, t in zip(zip(*keys, strict=True), types, strict=True)]
 
 
 def _values(question: Question) -> list[pa.ChunkedArray]:

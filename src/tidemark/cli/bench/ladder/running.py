@@ -79,19 +79,24 @@ class Ladder:
         self._say(f"filled {VIEW} in {duration(report.filled_milliseconds)}")
 
     def _compare(self, rung: str, size: int, lines: Lines, database: Database) -> Comparison:
-        """Transactions with the rung and without it take turns, and the first of both only warm up."""
+        """Transactions with the rung and without it take turns, and the first of both only warm up.
+
+        Who is first changes by the sequence of Thue and Morse: what comes with every fourth commit, such as a merge of
+        files, must not always meet the same one.
+        """
         found = Comparison(rung, size)
+        without = {"autonomy": rung == "autonomous", "filters": rung == "irrelevant"}
         for repeat in range(self._plan.repeats + 1):
             what = f"{self._what}: {rung}, {counted(size, 'row')}, {repeat} of {self._plan.repeats}"
             with self._status.showing(what):
-                with_it = applied(database, lines.transaction(size))
-                without = {"autonomy": rung == "autonomous", "filters": rung == "irrelevant"}
-                with maintained_without(database, **without):
-                    without_it = applied(database, lines.transaction(size))
-            _must_be(rung, with_it)
-            if repeat:
-                found.with_it.append(with_it)
-                found.without_it.append(without_it)
+                for is_with_it in (True, False) if repeat.bit_count() % 2 == 0 else (False, True):
+                    left_out = {} if is_with_it else without
+                    with maintained_without(database, **left_out):
+                        sample = applied(database, lines.transaction(size))
+                    if is_with_it:
+                        _must_be(rung, sample)
+                    if repeat:
+                        (found.with_it if is_with_it else found.without_it).append(sample)
         spent = duration(figures.on_view(found.with_it)), duration(figures.on_view(found.without_it))
         self._say(f"{rung}, {counted(size, 'row')}: {spent[0]} on the view, {spent[1]} without it")
         return found

@@ -28,16 +28,17 @@ class Lines:
         self._lines = lines.filter(late if rung == "autonomous" else pc.invert(late))
         self._order = list(range(self._lines.num_rows))
         random.Random(seed).shuffle(self._order)
-        self._is_update = True
+        self._made = 0
 
     def left(self, size: int) -> int:
         """How many transactions of a size the lines are enough for."""
         return len(self._order) // size
 
     def transaction(self, size: int) -> Work:
-        """So many changed lines, half of them updated and half deleted; where there is one, the kinds take turns."""
+        """So many changed lines, half of them updated and half deleted. Where there is one, two transactions update and
+        two delete, so that both rivals get both kinds."""
         taken = pa.array([self._order.pop() for _ in range(size)], pa.int64())
         lines = self._lines.take(taken)
-        updated = size // 2 if size > 1 else int(self._is_update)
-        self._is_update = not self._is_update
+        updated = size // 2 if size > 1 else int(self._made % 4 < 2)
+        self._made += 1
         return {"lineitem": TableChange(lines, a_cent_dearer(lines.slice(0, updated)))}
