@@ -12,6 +12,7 @@ from tidemark.algebra.expressions import Column
 from tidemark.algebra.plans import Given, Plan, Project, Scan, Touched, relations_of
 from tidemark.database.clock import with_clock
 from tidemark.database.declared import must_be_as_declared
+from tidemark.database.history import past
 from tidemark.database.reading import expanded, readable
 from tidemark.database.rows import Rows, as_table
 from tidemark.database.store import Store, Work
@@ -125,8 +126,8 @@ class Transaction:
     def run(self, statement: st.Statement, source: Source) -> pa.Table | None:
         """Run one parsed statement."""
         match statement:
-            case st.Query(tree=tree):
-                return self.fetch(QueryBinder(source, self.catalog).bind(tree))
+            case st.Query(tree=tree, as_of=version):
+                return self.fetch(QueryBinder(source, self.catalog, version=version).bind(tree))
             case st.Insert() | st.Update() | st.Delete():
                 self._change(bind_change(statement, self.catalog, source))
             case st.CreateTable():
@@ -161,7 +162,7 @@ class Transaction:
         plan = expanded(plan, self.catalog, stored)
         derived = any(isinstance(self.catalog.get(name), View) for name in relations_of(plan))
         resolved, given = readable(plan, stored, self._derived_deltas() if derived else self.pending)
-        return settle(resolved, {**given, **named}, self._engine)
+        return settle(resolved, {**given, **named, **past(plan, self._store)}, self._engine)
 
     def _parsed(self, sql: str) -> list[tuple[st.Statement, Source]]:
         if not isinstance(sql, str):

@@ -10,6 +10,7 @@ from sqlglot import exp
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from tidemark.errors import TidemarkError
+from tidemark.sql.as_of import parse_query
 from tidemark.sql.text import Source, fold, parse, split, tokenize
 
 
@@ -78,7 +79,10 @@ class Delete:
 
 @dataclass(frozen=True)
 class Query:
+    """A query; ``as_of`` is the version at which it reads everything, if it says one."""
+
     tree: exp.Expr
+    as_of: int | None = None
 
 
 @dataclass(frozen=True)
@@ -200,8 +204,10 @@ def _statement(source: Source, tokens: list[Token]) -> Statement:
         return _question(cursor)
     if first not in _PLAIN:
         raise source.error("syntax", f"no statement begins with {first}", tokens[0], hint=_BEGINNINGS)
-    tree = parse(source, tokens)
+    tree, version = parse_query(source, tokens)
     match tree:
+        case _ if version is not None and isinstance(tree, exp.Insert | exp.Update | exp.Delete):
+            raise source.error("unsupported", "AS OF VERSION stands behind a relation here", tokens[-4])
         case exp.Insert():
             return Insert(tree)
         case exp.Update():
@@ -209,7 +215,7 @@ def _statement(source: Source, tokens: list[Token]) -> Statement:
         case exp.Delete():
             return Delete(tree)
         case exp.Select() | exp.SetOperation() | exp.Subquery() | exp.Values():
-            return Query(tree)
+            return Query(tree, version)
     raise source.error("unsupported", f"{tokens[0].text.upper()} statements are not supported", tokens[0])
 
 
@@ -255,7 +261,9 @@ def _create_view(cursor: _Cursor, *, materialized: bool, or_replace: bool) -> Cr
     cursor.expect("AS")
     if cursor.peek() == "DATALOG":
         raise cursor.source.error("unsupported", "AS DATALOG is not supported yet", cursor.rest()[0])
-    query = parse(cursor.source, cursor.rest())
+    query, version = parse_query(cursor.source, cursor.rest())
+    if version is not None:
+        raise cursor.source.error("unsupported", "what a definition reads has no versions", cursor.tokens[-4])
     text = cursor.source.slice(cursor.tokens)
     return CreateView(name, query, text, materialized, columns, options, if_not_exists, or_replace)
 
