@@ -13,13 +13,15 @@ from tidemark.algebra.clock import CLOCK
 from tidemark.algebra.plans import Given, Negate, Stored, union
 from tidemark.algebra.types import VERSION
 from tidemark.database.advising import Advice, advise
-from tidemark.database.auditing import audit
+from tidemark.database.auditing import audit, audit_as_of
 from tidemark.database.classifying import Classification, classify
 from tidemark.database.clock import must_be_later, naive, stored_time
+from tidemark.database.continual import Continual
 from tidemark.database.explain import explain
 from tidemark.database.pairing import key_of
 from tidemark.database.pairing import paired as pairs_of
 from tidemark.database.rows import Rows
+from tidemark.database.showing import SHOWN
 from tidemark.database.store import Store, Work
 from tidemark.database.subscription import Subscription
 from tidemark.database.transaction import Transaction
@@ -29,6 +31,7 @@ from tidemark.log import deltas as delta_tables
 from tidemark.sql import statements as st
 from tidemark.sql.catalog import Relation, View
 from tidemark.sql.changes import bind_change
+from tidemark.sql.continual_statements import Refresh
 from tidemark.sql.templates import bind_template, has_parameters
 from tidemark.sql.text import Source, dialect_named, fold
 
@@ -54,6 +57,7 @@ class Database:
     ) -> None:
         dialect_named(dialect)
         self._store = Store(engine, clock)
+        self._continual = Continual(self._store)
         self._dialect = dialect
         self._open: Transaction | None = None
         self._session: Transaction | None = None
@@ -132,6 +136,9 @@ class Database:
                 return self.audit(name)
             case st.Show(what=what):
                 return self._show(what)
+            case Refresh(name=name):
+                self.refresh(name)
+                return None
         if self._session is not None:
             return self._session.guarded_run(statement, source)
         if not isinstance(statement, st.Query):
@@ -150,15 +157,43 @@ class Database:
                     "rows": pa.array([store.engine.rows(n) for n in names], pa.int64()),
                 }
             )
-        views = store.catalog.views
+        if what in SHOWN:
+            return SHOWN[what](store, self._continual)
+        views = [view for view in store.catalog.views if view.lag is None or view.lag.is_read_through]
         return pa.table(
             {
                 "name": pa.array([view.name for view in views], pa.string()),
                 "materialized": pa.array([view.materialized for view in views], pa.bool_()),
                 "rows": pa.array([store.engine.rows(v.name) if v.materialized else None for v in views], pa.int64()),
-                "tidemark": pa.array([store.version if v.materialized else None for v in views], pa.int64()),
+                "tidemark": pa.array([self._tidemark(v) for v in views], pa.int64()),
             }
         )
+
+    def _tidemark(self, view: View) -> int | None:
+        if view.lag is not None:
+            return self._continual.standing(view.name).tidemark
+        return self._store.version if view.materialized else None
+
+    def refresh(self, name: str) -> None:
+        """Bring a snapshot up to date now, or ask a continual query, whatever its trigger says.
+
+        What changed since its tidemark is read from the log. If nothing did, no version is made.
+        """
+        with self._store.lock:
+            self._store.must_be_open()
+            self._must_be_free()
+            self._continual.refresh(self._relation(name).name)
+
+    def run_due(self) -> int:
+        """Execute the snapshots and continual queries whose trigger holds now, and say how many did.
+
+        Every transaction does that too, and so does a thread of this process when a time has come, unless the
+        connection was given a clock of its own: then time passes when this is called.
+        """
+        with self._store.lock:
+            self._store.must_be_open()
+            self._must_be_free()
+            return self._continual.run_due()
 
     # Time
 
@@ -197,13 +232,20 @@ class Database:
         """
         with self._store.lock:
             self._store.must_be_open()
-            found = self._stored_relation(relation)
+            found = self._current(self._stored_relation(relation))
             if not isinstance(since, int) or since < 0:
                 raise TidemarkError("version", f"there is no version {since!r}", hint="since=0 gives all changes")
             if paired:
                 key = key_of(found, self._store.catalog)
                 return pairs_of(self._changes(found.name, since), found.schema, key).table
             return self._changes(found.name, since)
+
+    def _current(self, relation: Relation) -> Relation:
+        """The relation; a view that is refreshed on read is brought up to date first."""
+        is_free = self._open is None and self._session is None
+        if is_free and isinstance(relation, View) and relation.lag is not None and relation.lag.is_read_through:
+            self._continual.read((relation.name,))
+        return relation
 
     def _changes(self, name: str, since: int) -> pa.Table:
         store = self._store
@@ -254,6 +296,9 @@ class Database:
             found = self._stored_relation(view)
             if not isinstance(found, View):
                 raise TidemarkError("not_a_view", f"{found.name!r} is a table: there is nothing to compare it with")
+            if found.lag is not None:
+                tidemark = self._continual.standing(found.name).tidemark
+                return audit_as_of(found, self._store, tidemark)
             return audit(found, self._store.catalog, self._store.engine)
 
     def explain(self, view: str) -> str:

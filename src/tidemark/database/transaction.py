@@ -15,6 +15,7 @@ from tidemark.database.declared import must_be_as_declared
 from tidemark.database.history import past
 from tidemark.database.reading import expanded, readable
 from tidemark.database.rows import Rows, as_table
+from tidemark.database.standing import dropped_as, must_mean_the_same
 from tidemark.database.store import Store, Work
 from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError, too_complex
@@ -33,10 +34,12 @@ from tidemark.sql.changes import (
     bind_change,
     table_for_change,
 )
+from tidemark.sql.continual_statements import AlterLog, Refresh
 from tidemark.sql.queries import QueryBinder
 from tidemark.sql.redefine import bind_alter, with_altered, with_replaced
 from tidemark.sql.tables import bind_table
 from tidemark.sql.text import Source, fold
+from tidemark.sql.trigger_conditions import check_lag
 from tidemark.sql.views import bind_view
 
 T = TypeVar("T")
@@ -134,6 +137,10 @@ class Transaction:
                 self._create_table(statement, source)
             case st.CreateView():
                 self._create_view(statement, source)
+            case Refresh() | AlterLog():
+                raise TidemarkError(
+                    "transaction", "this statement cannot stand inside a transaction", hint="COMMIT first"
+                )
             case st.AlterTable():
                 self._alter_table(statement, source)
             case st.Drop():
@@ -159,10 +166,25 @@ class Transaction:
         """The plan over what is stored and pending, and over what is given under a name. Views are brought up to date
         only if the plan reads one."""
         stored = self._store.stored_of(self.catalog)
+        if self.catalog.lagging_views:
+            stored = self._refreshed(relations_of(plan), stored)
         plan = expanded(plan, self.catalog, stored)
         derived = any(isinstance(self.catalog.get(name), View) for name in relations_of(plan))
         resolved, given = readable(plan, stored, self._derived_deltas() if derived else self.pending)
         return settle(resolved, {**given, **named, **past(plan, self._store)}, self._engine)
+
+    def _refreshed(self, names: frozenset[str], stored: frozenset[str]) -> frozenset[str]:
+        """What is stored and true: views that are refreshed on read are, unless this transaction has changes of its
+        own, which then see them through their definitions."""
+        read = (
+            frozenset(v.name for v in self.catalog.lagging_views if v.lag is not None and v.lag.is_read_through) & names
+        )
+        if not read:
+            return stored
+        if self.pending or self.catalog is not self._store.catalog:
+            return stored - read
+        self._store.before_read(read)
+        return stored
 
     def _parsed(self, sql: str) -> list[tuple[st.Statement, Source]]:
         if not isinstance(sql, str):
@@ -258,6 +280,7 @@ class Transaction:
         else:
             self._define(view)
         self.catalog = with_clock(self.catalog, view)
+        check_lag(view, self.catalog, source)
         must_be_as_declared(self.catalog, defined)
 
     def _replace(self, view: View, source: Source) -> None:
@@ -268,7 +291,9 @@ class Transaction:
                 f"{view.name!r} is a {kind_of(before)}, which a {kind_of(view)} cannot replace",
                 hint=f"DROP {kind_of(before).upper()} {view.name} first",
             )
-        self._redefine(with_replaced(self.catalog, view, source))
+        after = with_replaced(self.catalog, view, source)
+        must_mean_the_same(self.catalog, after, view.name)
+        self._redefine(after)
 
     def _alter_table(self, statement: st.AlterTable, source: Source) -> None:
         if statement.tree.args.get("exists") and self.catalog.get(statement.name) is None:
@@ -279,7 +304,9 @@ class Transaction:
         if altered is table:
             self.statements += 1
             return
-        self._redefine(with_altered(self.catalog, altered))
+        after = with_altered(self.catalog, altered)
+        must_mean_the_same(self.catalog, after, table.name)
+        self._redefine(after)
         if table.name in self.pending:
             added = altered.defaults[len(table.schema) :]
             self.pending[table.name] = delta_tables.extended(self.pending[table.name], altered.schema, added)
@@ -306,7 +333,7 @@ class Transaction:
                 f"there is no {statement.name!r}",
                 hint=self.catalog.suggestions(statement.name),
             )
-        kind = "VIEW" if isinstance(relation, View) else "TABLE"
+        kind = "TABLE" if not isinstance(relation, View) else dropped_as(relation)
         if kind != statement.kind:
             raise TidemarkError("wrong_kind", f"{statement.name!r} is a {kind.lower()}", hint=f"DROP {kind}")
         dependents = self.catalog.dependents(statement.name)
@@ -319,7 +346,7 @@ class Transaction:
             )
         for view in dependents:
             if self.catalog.get(view.name) is not None:
-                self._drop(st.Drop("VIEW", view.name, if_exists=True, cascade=True), source)
+                self._drop(st.Drop(dropped_as(view), view.name, if_exists=True, cascade=True), source)
         self._redefine(self.catalog.without(statement.name))
         self.pending.pop(statement.name, None)
 

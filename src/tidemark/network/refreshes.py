@@ -42,6 +42,7 @@ class RefreshCache:
 
     plans: dict[tuple[str, frozenset[str], bool], Refresh] = field(default_factory=dict)
     unstored: frozenset[str] = frozenset()
+    ahead: frozenset[str] = frozenset()
     known: Known = NOTHING_KNOWN
     columns: dict[str, dict[str, Columns]] = field(default_factory=dict)
     influences: dict[tuple[str, str], Influence] = field(default_factory=dict)
@@ -118,7 +119,7 @@ class RefreshCache:
         bulk = sum(deltas[name].num_rows for name in changed) > BULK_ROWS
         key = (node.name, below, bulk)
         if key not in self.plans:
-            derived = refresh(node, changed, Block(changed=below, unstored=self.unstored), bulk=bulk)
+            derived = refresh(node, changed, Block(changed=below, unstored=self.unstored, ahead=self.ahead), bulk=bulk)
             self.plans[key] = named(derived, node)
         return self.plans[key]
 
@@ -149,7 +150,7 @@ class RefreshCache:
     def _attempts(self, node: Node, relation: str) -> tuple[Attempt, ...]:
         key = (node.name, relation)
         if key not in self.autonomous:
-            self.autonomous[key] = attempts(node, relation, self.known.keys, self.unstored)
+            self.autonomous[key] = attempts(node, relation, self.known.keys, self.unstored, self.ahead)
         return self.autonomous[key]
 
 

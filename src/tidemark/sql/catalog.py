@@ -12,6 +12,7 @@ from tidemark.algebra.expressions import Expression, Value
 from tidemark.algebra.plans import Plan, Scan
 from tidemark.algebra.types import Schema
 from tidemark.errors import TidemarkError
+from tidemark.sql.continual_statements import Lag
 from tidemark.sql.growing import Growing
 
 
@@ -58,7 +59,8 @@ class View:
     ``seen`` is how many columns each relation that it names had when it was defined: a view sees no column that came
     later, so that ``*`` and names mean what they meant. A view that was replaced by one with the same columns has
     the ``identity`` that it had, because its content and its log go on; its ``meaning`` is another.
-    ``approximate`` are the positions of columns that hold sums of floats, or what was computed from such.
+    ``approximate`` are the positions of columns that hold sums of floats, or what was computed from such. One with a
+    ``lag`` is a snapshot or a continual query: stored, but not brought up to date by each transaction.
     """
 
     name: str
@@ -70,6 +72,7 @@ class View:
     depends_on: frozenset[str] = frozenset()
     seen: Mapping[str, int] = field(default_factory=dict)
     approximate: frozenset[int] = frozenset()
+    lag: Lag | None = None
     identity: Token = field(default_factory=Token, compare=False, repr=False)
     meaning: Token = field(default_factory=Token, compare=False, repr=False)
 
@@ -86,9 +89,11 @@ Relation: TypeAlias = Table | View
 
 
 def kind_of(relation: Relation) -> str:
-    """What a relation is, in words: table, view or materialized view."""
+    """What a relation is, in words: table, view, materialized view, snapshot or continual query."""
     if isinstance(relation, Table):
         return "table"
+    if relation.lag is not None and not relation.lag.is_read_through:
+        return relation.lag.kind
     return "materialized view" if relation.materialized else "view"
 
 
@@ -121,7 +126,13 @@ class Catalog:
 
     @cached_property
     def materialized_views(self) -> tuple[View, ...]:
-        return tuple(view for view in self.views if view.materialized)
+        """The views that each transaction brings up to date."""
+        return tuple(view for view in self.views if view.materialized and view.lag is None)
+
+    @cached_property
+    def lagging_views(self) -> tuple[View, ...]:
+        """The stored views that are brought up to date when their time comes."""
+        return tuple(view for view in self.views if view.lag is not None)
 
     def dependents(self, name: str) -> tuple[View, ...]:
         """The views that name the relation in their definition, in order of creation."""

@@ -11,6 +11,7 @@ from tidemark.algebra.approximate import approximate_columns, approximate_key
 from tidemark.algebra.plans import Plan, relations_of
 from tidemark.sql.catalog import Catalog, View
 from tidemark.sql.columns import narrowed, widened
+from tidemark.sql.lagging import check_below, is_lag_option, lag_of
 from tidemark.sql.queries import QueryBinder, check_output, rename
 from tidemark.sql.statements import CreateView
 from tidemark.sql.text import Source, fold
@@ -41,6 +42,7 @@ def bind_view(statement: CreateView, catalog: Catalog, source: Source, seen: Map
             )
         plan = rename(plan, list(statement.columns), source, statement.query)
     check_output(plan.schema, source)
+    check_below(plan, statement, catalog, source)
     return View(
         statement.name,
         plan,
@@ -51,6 +53,7 @@ def bind_view(statement: CreateView, catalog: Catalog, source: Source, seen: Map
         frozenset(binder.named),
         {name: len(binder.catalog.relations[name].schema) for name in sorted(binder.named)},
         _approximate(plan, statement, catalog, source),
+        lag_of(statement),
     )
 
 
@@ -81,8 +84,12 @@ def _named_in(statement: CreateView) -> exp.Expr | None:
 
 def _check_options(statement: CreateView, source: Source) -> None:
     for key, value in statement.options.items():
+        if statement.materialized and is_lag_option(key, value, statement, source):
+            continue
         if key != "strategy":
-            raise source.error("unsupported", f"the option {key!r} is not known", hint="options: strategy")
+            raise source.error(
+                "unsupported", f"the option {key!r} is not known", hint="options: strategy, refresh, lag"
+            )
         if value not in STRATEGIES:
             raise source.error(
                 "unsupported",
