@@ -134,8 +134,10 @@ _SHOWN = ("TABLES", "VIEWS", "SNAPSHOTS", "CONTINUAL QUERIES", "LOG", "CONSUMERS
 ALTER_HINT = "ALTER TABLE t ADD COLUMN c type [DEFAULT value] [NOT NULL] [CHECK (…)] is"
 # What sqlglot is asked to parse. Anything else is refused before, because sqlglot makes opaque commands of it.
 _PLAIN = frozenset({"SELECT", "WITH", "VALUES", "INSERT", "UPDATE", "DELETE", "("})
-_BEGINNINGS = "SELECT, WITH, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, BEGIN, COMMIT, ROLLBACK, EXPLAIN, REFRESH …
-do"
+_BEGINNINGS = (
+    "SELECT, WITH, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, BEGIN, COMMIT, ROLLBACK, EXPLAIN, AUDIT, SHOW and "
+    "REFRESH do"
+)
 
 
 def parse_script(source: Source) -> list[tuple[Statement, Source]]:
