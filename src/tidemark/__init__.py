@@ -10,7 +10,17 @@
 >>> db.close()
 """
 
-from tidemark.database import Advice, Change, Classification, Database, Subscription, Transaction, connect
+from tidemark.database import (
+    Advice,
+    Change,
+    Classification,
+    Database,
+    Result,
+    Results,
+    Subscription,
+    Transaction,
+    connect,
+)
 from tidemark.errors import Place, TidemarkError
 
 __version__ = "0.1.0"
@@ -21,6 +31,8 @@ __all__ = [
     "Classification",
     "Database",
     "Place",
+    "Result",
+    "Results",
     "Subscription",
     "TidemarkError",
     "Transaction",

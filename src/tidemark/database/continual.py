@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -18,7 +18,7 @@ from tidemark.database.history import net_since
 from tidemark.database.known import known_of_nothing
 from tidemark.database.pairing import Key, shortest
 from tidemark.database.reading import readable
-from tidemark.database.standing import ACTIVE, STOPPED, Standing, lagging_of, note_name, result_note
+from tidemark.database.standing import ACTIVE, STOPPED, Standing, lagging_of, note_name, numbered, result_note
 from tidemark.database.store import Store, Work
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
@@ -51,6 +51,8 @@ class Continual:
         self._failures: dict[str, int] = {}
         self._readers: tuple[Catalog, _Readers] | None = None
         self._is_working = False
+        self._results: dict[str, dict[int, tuple[int, dt.datetime]]] = {}
+        self.after_results: Callable[[], None] = lambda: None
         store.after_commit.append(self._committed)
         store.before_read = self.read
 
@@ -69,6 +71,20 @@ class Continual:
         if self.standing(name).status == STOPPED:
             raise TidemarkError("stopped", f"{view.name!r} has ended: its UNTIL came true", hint="create it anew")
         self._execute([view], is_asked=True)
+        self.after_results()
+
+    def results_of(self, name: str) -> Mapping[int, tuple[int, dt.datetime]]:
+        """The results of a continual query that are kept: number, version and time. Number 0 is its first content."""
+        known = self._results.get(name)
+        if known is None:
+            known = {}
+            for note, text in self._store.notes.items():
+                found = numbered(note)
+                if found is not None and found[0] == name:
+                    version, _, time = text.partition(" ")
+                    known[found[1]] = (int(version), dt.datetime.fromisoformat(time))
+            self._results[name] = known
+        return known
 
     def read(self, names: Iterable[str]) -> None:
         """Bring views that are refreshed on read up to date, before they are read."""
@@ -76,6 +92,11 @@ class Continual:
 
     def run_due(self) -> int:
         """Execute everything whose trigger holds now; how many did."""
+        executed = self._run_due()
+        self.after_results()
+        return executed
+
+    def _run_due(self) -> int:
         executed = 0
         for _ in range(ROUNDS):
             views = self._due()
@@ -112,17 +133,19 @@ class Continual:
             return
         self._is_working = True
         try:
-            self.run_due()
+            self._run_due()
         except Exception:  # the transaction is committed: what follows from it must not fail it
             _logger.exception("continual queries could not be executed")
         finally:
             self._is_working = False
+        self.after_results()
 
     def _touch(self, deltas: Mapping[str, pa.Table]) -> None:
         """Note what the changes of a version cannot matter to: that is as true as it was."""
         store = self._store
         if self._readers is None or self._readers[0] is not store.catalog:
             self._readers = (store.catalog, _Readers(store.catalog, self._cache))
+            self._results.clear()
         readers, version = self._readers[1], store.version
         touched = readers.touched(deltas)
         self._untouched = {
@@ -225,6 +248,7 @@ class Continual:
 
     def _commit(self, views: list[View], *, is_asked: bool) -> None:
         store, now = self._store, self._store.now()
+        made = dict[str, tuple[int, tuple[int, dt.datetime]]]()
         pending, own, steps, notes = dict[str, pa.Table](), dict[str, pa.Table](), list[Step](), dict[str, str | None]()
         for view in views:
             standing = self.standing(view.name)
@@ -240,8 +264,8 @@ class Continual:
             steps += wave.steps
             is_result = _is_result(view, wave, is_asked=is_asked)
             if is_result:
-                note = f"{store.version + 1} {now.isoformat()}"
-                notes[result_note(view.name, standing.results + 1)] = note
+                notes[result_note(view.name, standing.results + 1)] = f"{store.version + 1} {now.isoformat()}"
+                made[view.name] = (standing.results + 1, (store.version + 1, now))
             notes[note_name(view.name)] = self._after(view, standing, now, is_result=is_result).to_note()
         if not notes:
             return
@@ -254,6 +278,9 @@ class Continual:
                 store.notes = noted(store.notes, notes)
         finally:
             self._is_working = was_working
+        for name, (number, when) in made.items():
+            if name in self._results:
+                self._results[name][number] = when
         for view in views:
             self._untouched[view.name] = self.standing(view.name).tidemark
             self._waves.pop(view.name, None)

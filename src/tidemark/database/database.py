@@ -17,10 +17,13 @@ from tidemark.database.auditing import audit, audit_as_of
 from tidemark.database.classifying import Classification, classify
 from tidemark.database.clock import must_be_later, naive, stored_time
 from tidemark.database.continual import Continual
+from tidemark.database.delivery import Callback, Delivery, Registered
 from tidemark.database.explain import explain
 from tidemark.database.pairing import key_of
 from tidemark.database.pairing import paired as pairs_of
+from tidemark.database.results import Results
 from tidemark.database.rows import Rows
+from tidemark.database.scheduler import Scheduler
 from tidemark.database.showing import SHOWN
 from tidemark.database.store import Store, Work
 from tidemark.database.subscription import Subscription
@@ -31,7 +34,7 @@ from tidemark.log import deltas as delta_tables
 from tidemark.sql import statements as st
 from tidemark.sql.catalog import Relation, View
 from tidemark.sql.changes import bind_change
-from tidemark.sql.continual_statements import Refresh
+from tidemark.sql.continual_statements import QUERY, Refresh
 from tidemark.sql.templates import bind_template, has_parameters
 from tidemark.sql.text import Source, dialect_named, fold
 
@@ -58,6 +61,9 @@ class Database:
         dialect_named(dialect)
         self._store = Store(engine, clock)
         self._continual = Continual(self._store)
+        self._delivery = Delivery(self._store, self._continual)
+        if clock is None:
+            Scheduler(self._store, self._continual, lambda: self._open is None and self._session is None)
         self._dialect = dialect
         self._open: Transaction | None = None
         self._session: Transaction | None = None
@@ -194,6 +200,36 @@ class Database:
             self._store.must_be_open()
             self._must_be_free()
             return self._continual.run_due()
+
+    def results(self, query: str, after: int = 0) -> Results:
+        """The results of a continual query as they come, those after a number first: an iterator, with ``poll``.
+
+        Results are numbered from 1 and durable; number 0, with ``after=-1``, is the whole answer at the creation.
+        """
+        with self._store.lock:
+            self._store.must_be_open()
+            return Results(self._store, self._continual, self._query_named(query), after)
+
+    def on_result(self, query: str, function: Callback, after: int | None = None) -> Registered:
+        """Call a function with each result of a continual query, after the version that made it; ``cancel`` ends it.
+
+        Results after the number ``after`` come first; by default only new ones come.
+        """
+        with self._store.lock:
+            self._store.must_be_open()
+            name = self._query_named(query)
+            last = self._continual.standing(name).results if after is None else after
+            registered = self._delivery.register(name, function, last)
+            self._delivery.deliver()
+            return registered
+
+    def _query_named(self, name: str) -> str:
+        found = self._relation(name)
+        if not isinstance(found, View) or found.lag is None or found.lag.kind != QUERY:
+            raise TidemarkError(
+                "wrong_kind", f"{found.name!r} is no continual query", hint="subscribe() follows others"
+            )
+        return found.name
 
     # Time
 

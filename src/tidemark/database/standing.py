@@ -84,7 +84,11 @@ def notes_of(
     """What a commit notes about what begins to lag in it, and about what is gone."""
     notes: dict[str, str | None] = {note_name(view.name): None for view in ends}
     notes.update((f"{FORGOTTEN}{name}", None) for name in dropped)
-    return {**notes, **{note_name(view.name): Standing(version, now).to_note() for view in begins}}
+    for view in begins:
+        notes[note_name(view.name)] = Standing(version, now).to_note()
+        if view.lag is not None and view.lag.kind == QUERY:
+            notes[result_note(view.name, 0)] = f"{version} {now.isoformat()}"
+    return notes
 
 
 def dropped_as(view: View) -> str:

@@ -195,7 +195,8 @@ class Store:
         if transition.after is self.catalog:
             return {}
         begins, ends = transition.new_lagging, transition.dropped_lagging
-        results = [note for note in self.notes if (found := numbered(note)) and found[0] in {v.name for v in ends}]
+        names = {view.name for view in ends}
+        results = [note for note in self.notes if (found := numbered(note)) and found[0] in names] if names else []
         gone: dict[str, str | None] = dict.fromkeys(results)
         return {**gone, **notes_of(begins, ends, transition.dropped, version, self.now())}
 

@@ -183,6 +183,8 @@ class TriggerParser:
                     break
                 if word in ("AND", "OR") and self.peek(1) in _TRIGGERS:
                     break
+                if word == "OR" and (self.peek(2) in ("RESULT", "RESULTS") or self._is_time(self.position + 1)):
+                    break
             depth += (word == "(") - (word == ")")
             if depth < 0:
                 break
@@ -197,6 +199,11 @@ class TriggerParser:
         if any(value for part, value in condition.args.items() if part != "expressions"):
             raise self.source.error("syntax", "a condition is expected here", tokens[0])
         return When(listed.copy(), self.source.slice(tokens), self._in())
+
+    def _is_time(self, place: int) -> bool:
+        """Whether a text stands alone, as the time of an end does."""
+        is_text = place < len(self.tokens) and self.tokens[place].token_type is TokenType.STRING
+        return is_text and self.peek(place + 1 - self.position) in ("", "OR", "DELIVER")
 
     def _is_last_in(self) -> bool:
         """Whether IN names the relation of the condition, and is not the operator: no list follows it."""
