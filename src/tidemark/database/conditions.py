@@ -113,3 +113,8 @@ def _changed_rows(delta: pa.Table, key: Key | None, schema: Schema, enough: int)
 
 def _cheap_first(parts: tuple[Trigger, ...]) -> list[Trigger]:
     return sorted(parts, key=lambda part: 0 if isinstance(part, At | Every) else 1)
+
+
+def earlier(moment: dt.datetime, period: Period) -> dt.datetime:
+    """A moment without an interval; a month counts as 31 days, so that it is not too late."""
+    return moment - period.rest - dt.timedelta(days=31 * period.months)

@@ -86,6 +86,10 @@ class Continual:
             self._results[name] = known
         return known
 
+    def forget_results(self) -> None:
+        """Look again which results are kept."""
+        self._results.clear()
+
     def read(self, names: Iterable[str]) -> None:
         """Bring views that are refreshed on read up to date, before they are read."""
         self._execute([self._lagging(name) for name in sorted(names)], is_asked=True)

@@ -19,9 +19,11 @@ from tidemark.database.clock import must_be_later, naive, stored_time
 from tidemark.database.continual import Continual
 from tidemark.database.delivery import Callback, Delivery, Registered
 from tidemark.database.explain import explain
+from tidemark.database.logkeeping import LogKeeper
 from tidemark.database.pairing import key_of
 from tidemark.database.pairing import paired as pairs_of
 from tidemark.database.results import Results
+from tidemark.database.retained import must_reach, retained
 from tidemark.database.rows import Rows
 from tidemark.database.scheduler import Scheduler
 from tidemark.database.showing import SHOWN
@@ -34,7 +36,7 @@ from tidemark.log import deltas as delta_tables
 from tidemark.sql import statements as st
 from tidemark.sql.catalog import Relation, View
 from tidemark.sql.changes import bind_change
-from tidemark.sql.continual_statements import QUERY, Refresh
+from tidemark.sql.continual_statements import QUERY, AlterLog, Refresh
 from tidemark.sql.templates import bind_template, has_parameters
 from tidemark.sql.text import Source, dialect_named, fold
 
@@ -61,6 +63,7 @@ class Database:
         dialect_named(dialect)
         self._store = Store(engine, clock)
         self._continual = Continual(self._store)
+        self._log = LogKeeper(self._store, self._continual)
         self._delivery = Delivery(self._store, self._continual)
         if clock is None:
             Scheduler(self._store, self._continual, lambda: self._open is None and self._session is None)
@@ -145,6 +148,10 @@ class Database:
             case Refresh(name=name):
                 self.refresh(name)
                 return None
+            case AlterLog(options=options):
+                self._must_be_free()
+                self._log.set_limits(options)
+                return None
         if self._session is not None:
             return self._session.guarded_run(statement, source)
         if not isinstance(statement, st.Query):
@@ -163,6 +170,10 @@ class Database:
                     "rows": pa.array([store.engine.rows(n) for n in names], pa.int64()),
                 }
             )
+        if what == "log":
+            return self._log.shown()
+        if what == "consumers":
+            return self._log.shown_consumers()
         if what in SHOWN:
             return SHOWN[what](store, self._continual)
         views = [view for view in store.catalog.views if view.lag is None or view.lag.is_read_through]
@@ -286,6 +297,7 @@ class Database:
     def _changes(self, name: str, since: int) -> pa.Table:
         store = self._store
         relation = store.catalog.relations[name]
+        must_reach(store, name, since)
         logged = store.engine.changes(name, since)
         born = store.created[name]
         if not isinstance(relation, View) or born <= since:
@@ -398,6 +410,8 @@ class Database:
         with self._store.lock:
             self._store.must_be_open()
             text = self._store.engine.trace(version) if isinstance(version, int) else None
+            if text is None and isinstance(version, int) and 0 < version <= retained(self._store).full:
+                raise TidemarkError("version", f"the trace of version {version} is no longer kept")
             if text is None:
                 raise TidemarkError("version", f"there is no version {version}", hint=f"the last one is {self.version}")
             return pa.Table.from_pylist(json.loads(text), schema=TRACE)

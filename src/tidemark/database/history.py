@@ -9,6 +9,7 @@ import pyarrow as pa
 from tidemark.algebra.history import logged_name, logs_read
 from tidemark.algebra.plans import Plan
 from tidemark.algebra.types import VERSION
+from tidemark.database.retained import must_reach
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
 
@@ -33,6 +34,7 @@ def _checked(store: Store, relation: str, version: int) -> pa.Table:
 
 def net_since(store: Store, relation: str, since: int) -> pa.Table:
     """The net change of a relation since a version."""
+    must_reach(store, relation, since)
     if since >= store.version:
         return delta_tables.no_change(store.catalog.relations[relation].schema)
     return delta_tables.net(store.engine.changes(relation, since).drop_columns([VERSION]))

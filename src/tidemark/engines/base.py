@@ -8,7 +8,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from tidemark.algebra.plans import Plan
-from tidemark.log.commit import Commit, Forgetting, Loaded
+from tidemark.log.commit import Commit, Forgetting, Loaded, Logged
 
 
 class Engine(Protocol):
@@ -51,6 +51,10 @@ class Engine(Protocol):
 
         No content changes, and no changes after the versions named. Nobody asks for what was dropped again.
         """
+        ...
+
+    def logged(self) -> list[Logged]:
+        """How much is logged, about: of each relation for each version. It may take long."""
         ...
 
     def trace(self, version: int) -> str | None:

@@ -93,6 +93,15 @@ class Forgetting:
     kept: pa.Table | None = None
 
 
+@dataclass(frozen=True)
+class Logged:
+    """How much is logged of a relation for one version."""
+
+    relation: str
+    version: int
+    bytes: int
+
+
 def noted(before: Mapping[str, str], notes: Mapping[str, str | None]) -> dict[str, str]:
     """The notes after some of them were changed or taken away.
 

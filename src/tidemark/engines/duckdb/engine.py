@@ -31,7 +31,7 @@ from tidemark.engines.small import evaluate_few
 from tidemark.engines.sqltext import Compiler
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
-from tidemark.log.commit import Commit, Creation, Forgetting, Loaded
+from tidemark.log.commit import Commit, Creation, Forgetting, Loaded, Logged
 
 STATEMENTS_KEPT = 512
 COUNTED_AT_ONCE = 50
@@ -235,8 +235,7 @@ class DuckDBEngine:
     def forget(self, log: Mapping[str, Forgetting], traces: int, notes_: Mapping[str, str | None]) -> None:
         self._connection.execute("BEGIN")
         try:
-            for name, forgetting in log.items():
-                notes.forget(self._connection, self._relations[name], forgetting)
+            notes.forget(self._connection, {self._relations[name]: part for name, part in log.items()})
             notes.forget_traces(self._connection, traces)
             notes.write(self._connection, notes_)
             self._connection.execute("COMMIT")
@@ -245,6 +244,9 @@ class DuckDBEngine:
             if isinstance(error, duckdb.Error):
                 raise translated(error) from error
             raise
+
+    def logged(self) -> list[Logged]:
+        return notes.logged(self._connection, [relation for relation in self._relations.values() if relation.logged])
 
     def trace(self, version: int) -> str | None:
         found = self._connection.execute(

@@ -11,7 +11,7 @@ from tidemark.algebra.types import VERSION, WEIGHT, Schema
 from tidemark.engines.reference.arrow import from_bag, from_rows, to_bag
 from tidemark.engines.reference.evaluate import Bag, evaluate, ordered
 from tidemark.log import deltas as delta_tables
-from tidemark.log.commit import Commit, Forgetting, Loaded, noted
+from tidemark.log.commit import Commit, Forgetting, Loaded, Logged, noted
 
 
 class ReferenceEngine:
@@ -87,6 +87,9 @@ class ReferenceEngine:
             self._log[name] = kept + later
         self._traces = {version: trace for version, trace in self._traces.items() if version > traces}
         self.note(notes)
+
+    def logged(self) -> list[Logged]:
+        return [Logged(name, version, delta.nbytes) for name, log in self._log.items() for version, delta in log]
 
     def trace(self, version: int) -> str | None:
         return self._traces.get(version)

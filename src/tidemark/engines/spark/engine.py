@@ -33,7 +33,8 @@ from tidemark.engines.spark.sweeping import sweep
 from tidemark.engines.spark.tiny import Tiny
 from tidemark.engines.spark.transactions import Transactions
 from tidemark.errors import TidemarkError
-from tidemark.log.commit import Commit, Forgetting, Loaded, noted
+from tidemark.log import deltas
+from tidemark.log.commit import Commit, Forgetting, Loaded, Logged, noted
 
 _logger = logging.getLogger("tidemark.spark")
 
@@ -166,6 +167,19 @@ class SparkEngine:
             if log:
                 self._try("drop what is forgotten", self._drop_forgotten)
             self._try("compact the transactions", self._transactions.compact_if_due)
+
+    def logged(self) -> list[Logged]:
+        with self._lock:
+            kept = [
+                Logged(name, version, part.nbytes)
+                for name, rows in self._kept.items()
+                for version, part in deltas.by_version(rows)
+            ]
+            later = self._transactions.logged()
+            names = {name for name, relation in self._relations.items() if relation.logged}
+            return kept + [
+                one for one in later if one.relation in names and one.version > self._forgotten.get(one.relation, 0)
+            ]
 
     def _drop_forgotten(self) -> None:
         """Remove what no reader asks for any more from the rows of transactions: rarely, as it rewrites all of them."""

@@ -20,8 +20,9 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Tr
 from deltalake.exceptions import DeltaError
 
 from tidemark.engines.spark.options import Options
-from tidemark.engines.spark.records import Record, record_from_json, record_to_json
+from tidemark.engines.spark.records import Committed, Record, record_from_json, record_to_json
 from tidemark.errors import TidemarkError
+from tidemark.log.commit import Logged
 
 APPLICATION: Final = "tidemark"
 COMPACTED_BYTES: Final = 16 * 1024 * 1024
@@ -191,6 +192,20 @@ class Transactions:
         self._recent.clear()
         self._recent_bytes = 0
         self._uncompacted = self._options.compact_every
+
+    def logged(self) -> list[Logged]:
+        """How much each transaction logs of each relation: inline, and in files."""
+        found: list[Logged] = []
+        for r in self._read(["version", "record", "relations", "deltas"]).to_pylist():
+            record = record_from_json(r["record"])
+            if not isinstance(record, Committed):
+                continue
+            inline = zip(r["relations"] or (), r["deltas"] or (), strict=True)
+            found += [Logged(name, r["version"], len(data)) for name, data in inline]
+            for changed in record.changed:
+                size = sum(file.size_bytes for file in (*changed.inserted, *changed.weighted))
+                found += [Logged(changed.relation, r["version"], size)] if size else []
+        return found
 
     def _read(self, columns: list[str], filters: list[tuple[str, str, int]] | None = None) -> pa.Table:
         return self._table.to_pyarrow_table(columns=columns, filters=filters)
