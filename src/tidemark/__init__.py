@@ -18,6 +18,7 @@ from tidemark.database import (
     Result,
     Results,
     Subscription,
+    Synced,
     Transaction,
     connect,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "Result",
     "Results",
     "Subscription",
+    "Synced",
     "TidemarkError",
     "Transaction",
     "connect",

@@ -6,6 +6,7 @@ from tidemark.database.connect import connect
 from tidemark.database.database import Database
 from tidemark.database.results import Result, Results
 from tidemark.database.subscription import Change, Subscription
+from tidemark.database.syncing import Synced
 from tidemark.database.transaction import Transaction
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Result",
     "Results",
     "Subscription",
+    "Synced",
     "Transaction",
     "connect",
 ]

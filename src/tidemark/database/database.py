@@ -28,7 +28,8 @@ from tidemark.database.rows import Rows
 from tidemark.database.scheduler import Scheduler
 from tidemark.database.showing import SHOWN
 from tidemark.database.store import Store, Work
-from tidemark.database.subscription import Subscription
+from tidemark.database.subscription import Quality, Subscription
+from tidemark.database.syncing import Synced
 from tidemark.database.transaction import Transaction
 from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError
@@ -309,16 +310,36 @@ class Database:
         stamp = pa.array([born] * initial.num_rows, pa.int64())
         return pa.concat_tables([initial.add_column(len(relation.schema), VERSION, stamp).cast(logged.schema), logged])
 
-    def subscribe(self, relation: str, since: int | None = None, *, paired: bool = False) -> Subscription:
+    def subscribe(
+        self,
+        relation: str,
+        since: int | None = None,
+        *,
+        paired: bool = False,
+        max_staleness: float | dt.timedelta | None = None,
+        batch: int | None = None,
+        precision: str = "each version",
+        name: str | None = None,
+        lag: str = "keep",
+    ) -> Subscription:
         """The changes of a relation as they come; the present content first if ``since`` is None.
 
         With ``paired``, rows that were updated come as pairs of old and new, and not as deleted and inserted ones.
+
+        Quality of service: changes come when ``batch`` rows have changed, net, or when the first of them is
+        ``max_staleness`` old (seconds, or a timedelta), and with ``precision="net"`` as one net change. A subscriber
+        with a ``name`` is durable: it goes on where it was, also in another process, and the log waits for it
+        (``lag="keep"``) or forgets it when the limits ask for that (``lag="invalidate"``).
         """
+        quality = Quality.of(max_staleness, batch, precision)
         with self._store.lock:
             self._store.must_be_open()
-            name = self._stored_relation(relation).name
+            subscriber, name = name, self._stored_relation(relation).name
             if since is not None and not (isinstance(since, int) and 0 <= since <= self._store.version):
                 raise TidemarkError("version", f"there is no version {since!r}", hint=f"the last one is {self.version}")
+            mark: Callable[[int], None] | None = None
+            if subscriber is not None:
+                since, mark = self._log.subscribed(subscriber, name, since, lag)
             schema = self._store.catalog.relations[name].schema
             if paired:
                 key_of(self._store.catalog.relations[name], self._store.catalog)
@@ -329,7 +350,15 @@ class Database:
                 self._changes,
                 lambda: self._store.engine.fetch(Stored(name, schema), {}),
                 paired=paired,
+                quality=quality,
+                mark=mark,
             )
+
+    def unsubscribe(self, name: str) -> None:
+        """Forget a subscriber with a name, and with it what the log keeps for it."""
+        with self._store.lock:
+            self._store.must_be_open()
+            self._log.forget_subscriber(name)
 
     # Answers about views
 
@@ -409,9 +438,9 @@ class Database:
         """What was done for each affected node in the transaction that made the version."""
         with self._store.lock:
             self._store.must_be_open()
-            text = self._store.engine.trace(version) if isinstance(version, int) else None
-            if text is None and isinstance(version, int) and 0 < version <= retained(self._store).full:
+            if isinstance(version, int) and 0 < version <= retained(self._store).full:
                 raise TidemarkError("version", f"the trace of version {version} is no longer kept")
+            text = self._store.engine.trace(version) if isinstance(version, int) else None
             if text is None:
                 raise TidemarkError("version", f"there is no version {version}", hint=f"the last one is {self.version}")
             return pa.Table.from_pylist(json.loads(text), schema=TRACE)
@@ -445,6 +474,19 @@ class Database:
     def delete(self, table: str, rows: Rows) -> None:
         """Remove whole rows, in a transaction of their own unless BEGIN opened one."""
         self._change(lambda transaction: transaction.delete(table, rows))
+
+    def sync(
+        self, table: str, state: Rows | None = None, *, changed: Rows | None = None, present: Rows | None = None
+    ) -> Synced:
+        """Bring a table to a state that a source gives, which says nothing of what has changed; how much did.
+
+        ``state`` is all that the source holds; it is compared with what is stored, in the engine, and the net change is
+        one transaction. A source that can do more gives ``changed``, the rows that it wrote since the last time, and
+        ``present``, the primary keys of all that it holds: the others are gone, and nothing else is sent or compared.
+        """
+        found: list[Synced] = []
+        self._change(lambda transaction: found.append(transaction.sync(table, state, changed=changed, present=present)))
+        return found[0]
 
     def _change(self, action: Callable[[Transaction], None]) -> None:
         with self._store.lock:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -31,7 +31,7 @@ from tidemark.continual.retention import (
 )
 from tidemark.database.conditions import earlier
 from tidemark.database.continual import Continual
-from tidemark.database.retained import NOTE, retained
+from tidemark.database.retained import NOTE, must_reach, retained
 from tidemark.database.standing import ACTIVE, CONSUMER, lagging_of, note_name, numbered
 from tidemark.database.store import Store
 from tidemark.errors import TidemarkError
@@ -71,7 +71,6 @@ class LogKeeper:
         self._store, self._continual = store, continual
         self._last = store.version
         self._is_keeping = False
-        self.live: dict[int, Consumer] = {}
         store.after_commit.append(lambda deltas: self._committed())
 
     @property
@@ -116,7 +115,7 @@ class LogKeeper:
                 found.append(
                     Consumer(label, "subscriber", frozenset({one.relation}), one.mark, one.policy, each_version=True)
                 )
-        return found + list(self.live.values())
+        return found
 
     def _needs_log(self, view: View) -> bool:
         standing = self._continual.standing(view.name)
@@ -129,6 +128,37 @@ class LogKeeper:
         relations = lagging_of(view).below | frozenset(name for name in named if name is not None)
         mark = self._continual.standing(view.name).tidemark
         return Consumer(view.name, kind_of(view), relations, mark, view.options.get("lag", default))
+
+    def subscribed(
+        self, name: str, relation: str, since: int | None, policy: str
+    ) -> tuple[int | None, Callable[[int], None]]:
+        """Where a subscriber with a name goes on, and how it says how far it has come.
+
+        One that is new and asks for the content first is noted when it has dealt with that.
+        """
+        if policy not in (KEEP, INVALIDATE):
+            raise TidemarkError("type", f"lag = {policy!r} is not known", hint=f"{KEEP} or {INVALIDATE}")
+        text = self._store.notes.get(f"{CONSUMER}{name}")
+        if text is not None:
+            known = Subscribed.of_note(text)
+            if known.relation != relation:
+                raise TidemarkError("exists", f"the subscriber {name!r} follows {known.relation!r}")
+            since = known.mark
+
+        def mark(version: int) -> None:
+            self.note({f"{CONSUMER}{name}": Subscribed(relation, version, policy).to_note()})
+
+        if since is not None:
+            must_reach(self._store, relation, since)
+            mark(since)
+        return since, mark
+
+    def forget_subscriber(self, name: str) -> None:
+        if f"{CONSUMER}{name}" not in self._store.notes:
+            raise TidemarkError(
+                "unknown_relation", f"there is no subscriber {name!r}", hint="SHOW CONSUMERS lists them"
+            )
+        self.note({f"{CONSUMER}{name}": None})
 
     # Keeping
 

@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from typing import Final
 
 import pyarrow as pa
 
@@ -31,6 +32,9 @@ from tidemark.network.settle import settle
 from tidemark.network.wave import given_deltas
 from tidemark.sql.catalog import Catalog
 from tidemark.sql.changes import Change
+
+TIMES_KEPT: Final = 10_000
+"""Of so many versions the time is known, for those who follow changes."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,7 @@ class Store:
         self.version = loaded.version
         self.notes = dict(loaded.notes)
         self.after_commit: list[Callable[[Mapping[str, pa.Table]], None]] = []
+        self.times: dict[int, dt.datetime] = {}
         self.before_read: Callable[[frozenset[str]], None] = lambda names: None
         self.catalog, self.created = records.restore(loaded.catalog)
         self.network = network_of(self.catalog)
@@ -229,6 +234,8 @@ class Store:
             self._view_keys = view_keys(catalog, known)
             self.catalog, self.network, self.refreshes = catalog, transition.network, refreshes
         self.version = version
+        self.times[version] = self.now()
+        self.times.pop(version - TIMES_KEPT, None)
         self.committed.notify_all()
 
     def must_be_open(self) -> None:

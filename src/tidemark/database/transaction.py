@@ -17,6 +17,7 @@ from tidemark.database.reading import expanded, readable
 from tidemark.database.rows import Rows, as_table
 from tidemark.database.standing import dropped_as, must_mean_the_same
 from tidemark.database.store import Store, Work
+from tidemark.database.syncing import Synced, differences
 from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError, too_complex
 from tidemark.log import deltas as delta_tables
@@ -85,6 +86,12 @@ class Transaction:
     def delete(self, table: str, rows: Rows) -> None:
         """Remove whole rows, one equal row for each; a row that is not there is an error."""
         self._guarded(lambda: self._delete(self._table(table), rows))
+
+    def sync(
+        self, table: str, state: Rows | None = None, *, changed: Rows | None = None, present: Rows | None = None
+    ) -> Synced:
+        """Bring a table to the state that a source gives; see ``Database.sync``."""
+        return self._guarded(lambda: self._sync(self._table(table), state, changed, present))
 
     def commit(self) -> None:
         """Make everything true at once, or, if that fails, nothing."""
@@ -243,6 +250,12 @@ class Transaction:
         wanted_keys = Project(given, tuple(table.schema.names), _first(keys, given.columns()))
         resolved, deltas = self._readable(Touched(Scan(table.name, table.schema), wanted_keys, keys))
         return self._engine.evaluate(resolved, {**deltas, "wanted": wanted})
+
+    def _sync(self, table: Table, state: Rows | None, changed: Rows | None, present: Rows | None) -> Synced:
+        plan, named = differences(table, state, changed, present)
+        delta = self._engine.evaluate(*self._readable(plan, named))
+        self._apply(table.name, delta)
+        return Synced.of(delta)
 
     def _apply(self, table: str, delta: pa.Table) -> None:
         """Add a statement's delta to the transaction's net delta of the table (delta-union)."""
