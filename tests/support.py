@@ -67,7 +67,9 @@ def check_invariant(db: tm.Database) -> None:
 
 
 def materialized(db: tm.Database) -> list[str]:
-    return [view.name for view in db._store.catalog.materialized_views]
+    """The views that are kept true, and what lags, which was true at its tidemark."""
+    catalog = db._store.catalog
+    return [view.name for view in (*catalog.materialized_views, *catalog.lagging_views)]
 
 
 def stored(db: tm.Database) -> list[str]:

@@ -23,7 +23,7 @@ LAYERS = (
     ("",),  # the package tidemark itself
     ("cli",),
     ("database",),
-    ("provenance",),  # asks questions about plans and their rows; whoever asks has an engine
+    ("provenance", "continual"),  # asks about plans and their rows | standing queries and snapshots
     ("network",),
     ("passes",),  # rewrites of plans and differentials, between those who derive them and those who run them
     ("analysis", "calculus", "sql"),

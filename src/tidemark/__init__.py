@@ -10,7 +10,18 @@
 >>> db.close()
 """
 
-from tidemark.database import Advice, Change, Classification, Database, Subscription, Transaction, connect
+from tidemark.database import (
+    Advice,
+    Change,
+    Classification,
+    Database,
+    Result,
+    Results,
+    Subscription,
+    Synced,
+    Transaction,
+    connect,
+)
 from tidemark.errors import Place, TidemarkError
 
 __version__ = "0.1.0"
@@ -21,7 +32,10 @@ __all__ = [
     "Classification",
     "Database",
     "Place",
+    "Result",
+    "Results",
     "Subscription",
+    "Synced",
     "TidemarkError",
     "Transaction",
     "connect",

@@ -9,6 +9,12 @@ Engines store each relation as of the last committed version. A block begins at 
     new   = stored ⊎ prior ⊎ Δ
     as of an earlier version v = stored − (the log since v)
 
+What lags behind (a snapshot, a continual query) is brought up to date by a block that spans the versions since its
+tidemark. The relations below it are stored as of the end of that block already:
+
+    new   = stored
+    old   = stored − Δ           with Δ the net log since the tidemark
+
 Nothing is ever copied, and nothing is consolidated here: a scan yields weighted rows, perhaps several for one row.
 """
 
@@ -27,13 +33,15 @@ class Block:
 
     ``changed`` relations have a delta in this block; ``prior`` ones were changed earlier in the same open
     transaction; ``unstored`` ones were created in it, so that the engine holds nothing of them yet; ``since`` ones
-    are read as of an earlier version, with their log since then given.
+    are read as of an earlier version, with their log since then given. Relations ``ahead`` are stored as of the end of
+    the block: their delta is the log of many versions, and their old state is what is stored without it.
     """
 
     changed: frozenset[str] = frozenset()
     prior: frozenset[str] = frozenset()
     unstored: frozenset[str] = frozenset()
     since: frozenset[str] = frozenset()
+    ahead: frozenset[str] = frozenset()
 
 
 def delta_name(relation: str, state: State = State.DELTA) -> str:
@@ -67,6 +75,10 @@ def _resolve_scan(scan: Scan, block: Block) -> Plan:
         parts.append(Negate(Given(log_name(relation), schema)))
     if relation in block.prior:
         parts.append(Given(prior_name(relation), schema))
-    if scan.state is State.NEW and relation in block.changed:
-        parts.append(Given(delta_name(relation), schema))
+    if relation in block.changed:
+        delta = Given(delta_name(relation), schema)
+        if relation in block.ahead and scan.state is State.OLD:
+            parts.append(Negate(delta))
+        elif relation not in block.ahead and scan.state is State.NEW:
+            parts.append(delta)
     return union(tuple(parts), schema)

@@ -68,7 +68,9 @@ class Advice:
 def advise(view: View, template: Template, catalog: Catalog, known: Known, kept: Boundaries) -> Advice:
     """What can be said of a statement with parameters, and how to make more of it."""
     table = template.table.name
-    definitions = {other.name: other.plan for other in catalog.relations.values() if isinstance(other, View)}
+    definitions = {
+        other.name: other.plan for other in catalog.relations.values() if isinstance(other, View) and other.lag is None
+    }
     whole = expand(view.plan, definitions)
     if table not in relations_of(whole):
         return Advice(ALWAYS, ALWAYS)

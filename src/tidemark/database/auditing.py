@@ -7,9 +7,13 @@ from collections.abc import Set
 import pyarrow as pa
 
 from tidemark.algebra.approximate import are_close
+from tidemark.algebra.history import as_of
 from tidemark.algebra.plans import Negate, Stored, union
 from tidemark.calculus.as_of import Block, resolve
+from tidemark.calculus.terms import distribute
+from tidemark.database.history import past
 from tidemark.database.reading import first_principle
+from tidemark.database.store import Store
 from tidemark.engines.base import Engine
 from tidemark.log import deltas
 from tidemark.network.settle import settle
@@ -21,6 +25,14 @@ def audit(view: View, catalog: Catalog, engine: Engine) -> pa.Table:
     expected = resolve(first_principle(view.plan, catalog), Block())
     difference = union((Stored(view.name, view.schema), Negate(expected)), view.schema)
     found = engine.evaluate(*settle(difference, {}, engine))
+    return _without_close(found, view.approximate) if view.approximate else found
+
+
+def audit_as_of(view: View, store: Store, tidemark: int) -> pa.Table:
+    """The same for what lags: its definition evaluated on the relations below as they were at its tidemark."""
+    expected = as_of(view.plan, tidemark)
+    plan = distribute(union((Stored(view.name, view.schema), Negate(expected)), view.schema))
+    found = store.engine.evaluate(*settle(plan, past(plan, store), store.engine))
     return _without_close(found, view.approximate) if view.approximate else found
 
 

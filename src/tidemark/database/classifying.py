@@ -97,7 +97,9 @@ def _between_statements(tables: Sequence[str], known: Known) -> Known:
 
 def _classified(view: View, change: Change, catalog: Catalog, known: Known, kept: Boundaries) -> Classification:
     table = change.table.name
-    definitions = {other.name: other.plan for other in catalog.relations.values() if isinstance(other, View)}
+    definitions = {
+        other.name: other.plan for other in catalog.relations.values() if isinstance(other, View) and other.lag is None
+    }
     whole = expand(view.plan, definitions)
     if table not in relations_of(whole):
         return Classification("untouched", f"{view.name} does not depend on {table}")
@@ -165,8 +167,16 @@ class _ClassOfNodes:
         self._statement, self._is_whole = analysed(change)
         self._checks = {name: facts.checks for name, facts in known.facts.items()}
         self._nodes = build([Definition(view.name, view.plan)]).nodes
-        below = (other.name for other in catalog.relations.values() if isinstance(other, View) and other.materialized)
-        definitions = {other.name: other.plan for other in catalog.relations.values() if isinstance(other, View)}
+        below = (
+            other.name
+            for other in catalog.relations.values()
+            if isinstance(other, View) and other.materialized and other.lag is None
+        )
+        definitions = {
+            other.name: other.plan
+            for other in catalog.relations.values()
+            if isinstance(other, View) and other.lag is None
+        }
         self._changed = {name for name in below if self._table in relations_of(expand(definitions[name], definitions))}
         self._changed -= {view.name}
         self._changed.add(self._table)

@@ -14,15 +14,23 @@ from tidemark.algebra.plans import Given, Negate, Plan, Stored, union
 from tidemark.algebra.types import VERSION
 from tidemark.calculus.as_of import Block, resolve
 from tidemark.database.advising import Advice, advise
-from tidemark.database.auditing import audit
+from tidemark.database.auditing import audit, audit_as_of
 from tidemark.database.classifying import Classification, classify
 from tidemark.database.clock import must_be_later, naive, stored_time
+from tidemark.database.continual import Continual
+from tidemark.database.delivery import Callback, Delivery, Registered
 from tidemark.database.explain import explain
+from tidemark.database.logkeeping import LogKeeper
 from tidemark.database.pairing import key_of
 from tidemark.database.pairing import paired as pairs_of
+from tidemark.database.results import Results
+from tidemark.database.retained import must_reach, retained
 from tidemark.database.rows import Rows
+from tidemark.database.scheduler import Scheduler
+from tidemark.database.showing import SHOWN
 from tidemark.database.store import Store, Work
-from tidemark.database.subscription import Subscription
+from tidemark.database.subscription import Quality, Subscription
+from tidemark.database.syncing import Synced
 from tidemark.database.transaction import Transaction
 from tidemark.database.why import WantedRow, explained, wanted_values
 from tidemark.engines.base import Engine
@@ -33,6 +41,7 @@ from tidemark.provenance import Answer
 from tidemark.sql import statements as st
 from tidemark.sql.catalog import Relation, View
 from tidemark.sql.changes import bind_change
+from tidemark.sql.continual_statements import QUERY, AlterLog, Refresh
 from tidemark.sql.templates import bind_template, has_parameters
 from tidemark.sql.text import Source, dialect_named, fold
 from tidemark.sql.why import bind_row
@@ -60,6 +69,11 @@ class Database:
     ) -> None:
         dialect_named(dialect)
         self._store = Store(engine, clock)
+        self._continual = Continual(self._store)
+        self._log = LogKeeper(self._store, self._continual)
+        self._delivery = Delivery(self._store, self._continual)
+        if clock is None:
+            Scheduler(self._store, self._continual, lambda: self._open is None and self._session is None)
         self._dialect = dialect
         self._open: Transaction | None = None
         self._session: Transaction | None = None
@@ -140,6 +154,13 @@ class Database:
                 return self.audit(name)
             case st.Show(what=what):
                 return self._show(what)
+            case Refresh(name=name):
+                self.refresh(name)
+                return None
+            case AlterLog(options=options):
+                self._must_be_free()
+                self._log.set_limits(options)
+                return None
         if self._session is not None:
             return self._session.guarded_run(statement, source)
         if not isinstance(statement, st.Query):
@@ -158,15 +179,77 @@ class Database:
                     "rows": pa.array([store.engine.rows(n) for n in names], pa.int64()),
                 }
             )
-        views = store.catalog.views
+        if what == "log":
+            return self._log.shown()
+        if what == "consumers":
+            return self._log.shown_consumers()
+        if what in SHOWN:
+            return SHOWN[what](store, self._continual)
+        views = [view for view in store.catalog.views if view.lag is None or view.lag.is_read_through]
         return pa.table(
             {
                 "name": pa.array([view.name for view in views], pa.string()),
                 "materialized": pa.array([view.materialized for view in views], pa.bool_()),
                 "rows": pa.array([store.engine.rows(v.name) if v.materialized else None for v in views], pa.int64()),
-                "tidemark": pa.array([store.version if v.materialized else None for v in views], pa.int64()),
+                "tidemark": pa.array([self._tidemark(v) for v in views], pa.int64()),
             }
         )
+
+    def _tidemark(self, view: View) -> int | None:
+        if view.lag is not None:
+            return self._continual.standing(view.name).tidemark
+        return self._store.version if view.materialized else None
+
+    def refresh(self, name: str) -> None:
+        """Bring a snapshot up to date now, or ask a continual query, whatever its trigger says.
+
+        What changed since its tidemark is read from the log. If nothing did, no version is made.
+        """
+        with self._store.lock:
+            self._store.must_be_open()
+            self._must_be_free()
+            self._continual.refresh(self._relation(name).name)
+
+    def run_due(self) -> int:
+        """Execute the snapshots and continual queries whose trigger holds now, and say how many did.
+
+        Every transaction does that too, and so does a thread of this process when a time has come, unless the
+        connection was given a clock of its own: then time passes when this is called.
+        """
+        with self._store.lock:
+            self._store.must_be_open()
+            self._must_be_free()
+            return self._continual.run_due()
+
+    def results(self, query: str, after: int = 0) -> Results:
+        """The results of a continual query as they come, those after a number first: an iterator, with ``poll``.
+
+        Results are numbered from 1 and durable; number 0, with ``after=-1``, is the whole answer at the creation.
+        """
+        with self._store.lock:
+            self._store.must_be_open()
+            return Results(self._store, self._continual, self._query_named(query), after)
+
+    def on_result(self, query: str, function: Callback, after: int | None = None) -> Registered:
+        """Call a function with each result of a continual query, after the version that made it; ``cancel`` ends it.
+
+        Results after the number ``after`` come first; by default only new ones come.
+        """
+        with self._store.lock:
+            self._store.must_be_open()
+            name = self._query_named(query)
+            last = self._continual.standing(name).results if after is None else after
+            registered = self._delivery.register(name, function, last)
+            self._delivery.deliver()
+            return registered
+
+    def _query_named(self, name: str) -> str:
+        found = self._relation(name)
+        if not isinstance(found, View) or found.lag is None or found.lag.kind != QUERY:
+            raise TidemarkError(
+                "wrong_kind", f"{found.name!r} is no continual query", hint="subscribe() follows others"
+            )
+        return found.name
 
     # Time
 
@@ -205,7 +288,7 @@ class Database:
         """
         with self._store.lock:
             self._store.must_be_open()
-            found = self._stored_relation(relation)
+            found = self._current(self._stored_relation(relation))
             if not isinstance(since, int) or since < 0:
                 raise TidemarkError("version", f"there is no version {since!r}", hint="since=0 gives all changes")
             if paired:
@@ -213,9 +296,17 @@ class Database:
                 return pairs_of(self._changes(found.name, since), found.schema, key).table
             return self._changes(found.name, since)
 
+    def _current(self, relation: Relation) -> Relation:
+        """The relation; a view that is refreshed on read is brought up to date first."""
+        is_free = self._open is None and self._session is None
+        if is_free and isinstance(relation, View) and relation.lag is not None and relation.lag.is_read_through:
+            self._continual.read((relation.name,))
+        return relation
+
     def _changes(self, name: str, since: int) -> pa.Table:
         store = self._store
         relation = store.catalog.relations[name]
+        must_reach(store, name, since)
         logged = store.engine.changes(name, since)
         born = store.created[name]
         if not isinstance(relation, View) or born <= since:
@@ -233,17 +324,37 @@ class Database:
             return resolve(relation.plan, Block())
         return Stored(relation.name, relation.schema)
 
-    def subscribe(self, relation: str, since: int | None = None, *, paired: bool = False) -> Subscription:
+    def subscribe(
+        self,
+        relation: str,
+        since: int | None = None,
+        *,
+        paired: bool = False,
+        max_staleness: float | dt.timedelta | None = None,
+        batch: int | None = None,
+        precision: str = "each version",
+        name: str | None = None,
+        lag: str = "keep",
+    ) -> Subscription:
         """The changes of a relation as they come; the present content first if ``since`` is None.
 
         With ``paired``, rows that were updated come as pairs of old and new, and not as deleted and inserted ones.
+
+        Quality of service: changes come when ``batch`` rows have changed, net, or when the first of them is
+        ``max_staleness`` old (seconds, or a timedelta), and with ``precision="net"`` as one net change. A subscriber
+        with a ``name`` is durable: it goes on where it was, also in another process, and the log waits for it
+        (``lag="keep"``) or forgets it when the limits ask for that (``lag="invalidate"``).
         """
+        quality = Quality.of(max_staleness, batch, precision)
         with self._store.lock:
             self._store.must_be_open()
-            name = self._stored_relation(relation).name
+            subscriber, name = name, self._stored_relation(relation).name
             if since is not None and not (isinstance(since, int) and 0 <= since <= self._store.version):
                 raise TidemarkError("version", f"there is no version {since!r}", hint=f"the last one is {self.version}")
             found, engine = self._store.catalog.relations[name], self._store.engine
+            mark: Callable[[int], None] | None = None
+            if subscriber is not None:
+                since, mark = self._log.subscribed(subscriber, name, since, lag)
             if paired:
                 key_of(self._store.catalog.relations[name], self._store.catalog)
             return Subscription(
@@ -253,7 +364,15 @@ class Database:
                 self._changes,
                 lambda: engine.fetch(*settle(self._content(found), {}, engine)),
                 paired=paired,
+                quality=quality,
+                mark=mark,
             )
+
+    def unsubscribe(self, name: str) -> None:
+        """Forget a subscriber with a name, and with it what the log keeps for it."""
+        with self._store.lock:
+            self._store.must_be_open()
+            self._log.forget_subscriber(name)
 
     # Answers about views
 
@@ -270,6 +389,9 @@ class Database:
                 raise TidemarkError("not_a_view", f"{found.name!r} is a table: there is nothing to compare it with")
             if found.external:
                 return delta_tables.no_change(found.schema)  # nothing is stored that could differ
+            if found.lag is not None:
+                tidemark = self._continual.standing(found.name).tidemark
+                return audit_as_of(found, self._store, tidemark)
             return audit(found, self._store.catalog, self._store.engine)
 
     def explain(self, view: str) -> str:
@@ -367,6 +489,8 @@ class Database:
         """What was done for each affected node in the transaction that made the version."""
         with self._store.lock:
             self._store.must_be_open()
+            if isinstance(version, int) and 0 < version <= retained(self._store).full:
+                raise TidemarkError("version", f"the trace of version {version} is no longer kept")
             text = self._store.engine.trace(version) if isinstance(version, int) else None
             if text is None:
                 raise TidemarkError("version", f"there is no version {version}", hint=f"the last one is {self.version}")
@@ -401,6 +525,19 @@ class Database:
     def delete(self, table: str, rows: Rows) -> None:
         """Remove whole rows, in a transaction of their own unless BEGIN opened one."""
         self._change(lambda transaction: transaction.delete(table, rows))
+
+    def sync(
+        self, table: str, state: Rows | None = None, *, changed: Rows | None = None, present: Rows | None = None
+    ) -> Synced:
+        """Bring a table to a state that a source gives, which says nothing of what has changed; how much did.
+
+        ``state`` is all that the source holds; it is compared with what is stored, in the engine, and the net change is
+        one transaction. A source that can do more gives ``changed``, the rows that it wrote since the last time, and
+        ``present``, the primary keys of all that it holds: the others are gone, and nothing else is sent or compared.
+        """
+        found: list[Synced] = []
+        self._change(lambda transaction: found.append(transaction.sync(table, state, changed=changed, present=present)))
+        return found[0]
 
     def _change(self, action: Callable[[Transaction], None]) -> None:
         with self._store.lock:

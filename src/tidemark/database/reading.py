@@ -18,7 +18,8 @@ def expanded(plan: Plan, catalog: Catalog, stored: frozenset[str]) -> Plan:
     """The plan with the views that are not stored yet (created in this transaction) as their definitions."""
     if relations_of(plan) <= stored:  # as ever, but in the transaction that creates them: no look at all views
         return plan
-    fresh = {v.name: v.plan for v in catalog.materialized_views if v.name not in stored}
+    views = (*catalog.materialized_views, *catalog.lagging_views)
+    fresh = {v.name: v.plan for v in views if v.name not in stored}
     return expand(plan, fresh) if fresh else plan
 
 

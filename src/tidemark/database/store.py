@@ -6,7 +6,8 @@ import datetime as dt
 import json
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 import pyarrow as pa
 
@@ -20,11 +21,12 @@ from tidemark.database.boundaries import Boundaries
 from tidemark.database.constraints import check_alterations, check_constraints
 from tidemark.database.known import known_between, known_of, known_of_nothing, view_keys
 from tidemark.database.progress import Progress, ToldRefreshes
+from tidemark.database.standing import lagging_of, notes_of, numbered
 from tidemark.database.transition import Transition, network_of
 from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError
-from tidemark.log.commit import Commit, Creation
-from tidemark.network import NodeKind, Wave, propagate
+from tidemark.log.commit import Commit, Creation, noted
+from tidemark.network import NodeKind, Step, Wave, propagate
 from tidemark.network.autonomous import Known
 from tidemark.network.nodes import definition, expand
 from tidemark.network.settle import settle
@@ -32,17 +34,26 @@ from tidemark.network.wave import given_deltas
 from tidemark.sql.catalog import Catalog
 from tidemark.sql.changes import Change
 
+TIMES_KEPT: Final = 10_000
+"""Of so many versions the time is known, for those who follow changes."""
+
 
 @dataclass(frozen=True)
 class Work:
     """What a transaction asks to be committed: its catalog and the net deltas of tables; the time, if it is set; and
-    the statement, if one was all that it did."""
+    the statement, if one was all that it did.
+
+    What brings something that lags up to date changes that relation, has deltas of its ``own`` for what serves it,
+    which nothing else reads, the steps that derived them, and notes."""
 
     catalog: Catalog
     pending: Mapping[str, pa.Table]
     statements: int
     now: dt.datetime | None = None
     change: Change | None = None
+    own: Mapping[str, pa.Table] = field(default_factory=dict)
+    steps: tuple[Step, ...] = ()
+    notes: Mapping[str, str | None] = field(default_factory=dict)
 
 
 class Store:
@@ -55,6 +66,10 @@ class Store:
         self._clock = clock or (lambda: dt.datetime.now(dt.UTC))
         loaded = engine.load()
         self.version = loaded.version
+        self.notes = dict(loaded.notes)
+        self.after_commit: list[Callable[[Mapping[str, pa.Table]], None]] = []
+        self.times: dict[int, dt.datetime] = {}
+        self.before_read: Callable[[frozenset[str]], None] = lambda names: None
         self.catalog, self.created = records.restore(loaded.catalog)
         self.network = network_of(self.catalog)
         known = known_of(self.catalog)
@@ -68,7 +83,8 @@ class Store:
 
     def _check_nodes(self) -> None:
         """Refuse a database whose stored nodes are not those that this version derives from its definitions."""
-        for node in self.network.nodes.values():
+        lagging = (node for view in self.catalog.lagging_views for node in lagging_of(view).stored)
+        for node in (*self.network.nodes.values(), *lagging):
             try:
                 if node.is_stored:
                     self.engine.rows(node.name)
@@ -141,7 +157,10 @@ class Store:
                 self.engine.commit(commit)
             except TidemarkError as error:
                 raise _naming_creations(error, commit) from error
+            self.notes = noted(self.notes, commit.notes)
             self._install(work.catalog, transition, version)
+            for listener in tuple(self.after_commit):
+                listener(wave.deltas)
 
     def _in_time(self, work: Work) -> Work:
         """The work with the clock moved on, if views read it."""
@@ -159,7 +178,7 @@ class Store:
         before = {table.name: table for table in self.catalog.tables}
         after = before if catalog is self.catalog else {table.name: table for table in catalog.tables}
         engine, transition = self.reading(catalog), self.transition(catalog)
-        check_constraints(after, pending, transition.going_on, engine)
+        check_constraints(after, {n: d for n, d in pending.items() if n in after}, transition.going_on, engine)
         check_alterations(transition.altered.values(), before, after, pending, engine)
 
     def _commit_of(self, work: Work, wave: Wave, transition: Transition, version: int) -> Commit:
@@ -168,15 +187,28 @@ class Store:
         return Commit(
             version,
             self._clock(),
-            deltas={name: delta for name, delta in wave.deltas.items() if name not in shared or name in logged},
+            deltas={
+                **{name: delta for name, delta in wave.deltas.items() if name not in shared or name in logged},
+                **work.own,
+            },
             given=given,
             created=created,
             dropped=() if work.catalog is self.catalog else transition.dropped,
             altered=tuple(transition.altered.values()),
             keys=self._view_keys if work.catalog is self.catalog else {},
             catalog=tuple(records.changes(self.catalog, work.catalog, self.created, version)),
-            trace=json.dumps([vars(step) for step in wave.steps]),
+            trace=json.dumps([vars(step) for step in (*work.steps, *wave.steps)]),
+            notes={**self._notes_of(transition, version), **work.notes},
         )
+
+    def _notes_of(self, transition: Transition, version: int) -> Mapping[str, str | None]:
+        if transition.after is self.catalog:
+            return {}
+        begins, ends = transition.new_lagging, transition.dropped_lagging
+        names = {view.name for view in ends}
+        results = [note for note in self.notes if (found := numbered(note)) and found[0] in names] if names else []
+        gone: dict[str, str | None] = dict.fromkeys(results)
+        return {**gone, **notes_of(begins, ends, transition.dropped, version, self.now())}
 
     def _creations(self, wave: Wave, transition: Transition) -> tuple[tuple[Creation, ...], Mapping[str, pa.Table]]:
         """New tables, then new nodes from the lowest level up, each filled from what is below it; and what is given."""
@@ -215,6 +247,8 @@ class Store:
             self.catalog, self.network, self.refreshes = catalog, transition.network, refreshes
             self.boundaries.keep_only(catalog.relations)
         self.version = version
+        self.times[version] = self.now()
+        self.times.pop(version - TIMES_KEPT, None)
         self.committed.notify_all()
 
     def must_be_open(self) -> None:

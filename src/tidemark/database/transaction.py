@@ -12,9 +12,12 @@ from tidemark.algebra.expressions import Column
 from tidemark.algebra.plans import Given, Plan, Project, Scan, Touched, relations_of
 from tidemark.database.clock import with_clock
 from tidemark.database.declared import must_be_as_declared
+from tidemark.database.history import past
 from tidemark.database.reading import expanded, readable
 from tidemark.database.rows import Rows, as_table
+from tidemark.database.standing import dropped_as, must_mean_the_same
 from tidemark.database.store import Store, Work
+from tidemark.database.syncing import Synced, differences
 from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError, too_complex
 from tidemark.log import deltas as delta_tables
@@ -32,11 +35,13 @@ from tidemark.sql.changes import (
     bind_change,
     table_for_change,
 )
+from tidemark.sql.continual_statements import AlterLog, Refresh
 from tidemark.sql.programs import Definition, bind_definition
 from tidemark.sql.queries import QueryBinder
 from tidemark.sql.redefine import bind_alter, with_altered, with_replaced
 from tidemark.sql.tables import bind_table
 from tidemark.sql.text import Source, fold
+from tidemark.sql.trigger_conditions import check_lag
 
 T = TypeVar("T")
 NOTHING: Mapping[str, pa.Table] = {}
@@ -82,6 +87,12 @@ class Transaction:
         """Remove whole rows, one equal row for each; a row that is not there is an error."""
         self._guarded(lambda: self._delete(self._table(table), rows))
 
+    def sync(
+        self, table: str, state: Rows | None = None, *, changed: Rows | None = None, present: Rows | None = None
+    ) -> Synced:
+        """Bring a table to the state that a source gives; see ``Database.sync``."""
+        return self._guarded(lambda: self._sync(self._table(table), state, changed, present))
+
     def commit(self) -> None:
         """Make everything true at once, or, if that fails, nothing."""
         with self._store.lock:
@@ -125,14 +136,18 @@ class Transaction:
     def run(self, statement: st.Statement, source: Source) -> pa.Table | None:
         """Run one parsed statement."""
         match statement:
-            case st.Query(tree=tree):
-                return self.fetch(QueryBinder(source, self.catalog).bind(tree))
+            case st.Query(tree=tree, as_of=version):
+                return self.fetch(QueryBinder(source, self.catalog, version=version).bind(tree))
             case st.Insert() | st.Update() | st.Delete():
                 self._change(bind_change(statement, self.catalog, source))
             case st.CreateTable():
                 self._create_table(statement, source)
             case st.CreateView() | st.CreateProgram():
                 self._create_view(statement, source)
+            case Refresh() | AlterLog():
+                raise TidemarkError(
+                    "transaction", "this statement cannot stand inside a transaction", hint="COMMIT first"
+                )
             case st.AlterTable():
                 self._alter_table(statement, source)
             case st.Drop():
@@ -162,10 +177,25 @@ class Transaction:
         """The plan over what is stored and pending, and over what is given under a name. Views are brought up to date
         only if the plan reads one."""
         stored = self._store.stored_of(self.catalog)
+        if self.catalog.lagging_views:
+            stored = self._refreshed(relations_of(plan), stored)
         plan = expanded(plan, self.catalog, stored)
         derived = any(isinstance(self.catalog.get(name), View) for name in relations_of(plan))
         resolved, given = readable(plan, stored, self._derived_deltas() if derived else self.pending)
-        return settle(resolved, {**given, **named}, self._engine)
+        return settle(resolved, {**given, **named, **past(plan, self._store)}, self._engine)
+
+    def _refreshed(self, names: frozenset[str], stored: frozenset[str]) -> frozenset[str]:
+        """What is stored and true: views that are refreshed on read are, unless this transaction has changes of its
+        own, which then see them through their definitions."""
+        read = (
+            frozenset(v.name for v in self.catalog.lagging_views if v.lag is not None and v.lag.is_read_through) & names
+        )
+        if not read:
+            return stored
+        if self.pending or self.catalog is not self._store.catalog:
+            return stored - read
+        self._store.before_read(read)
+        return stored
 
     def _parsed(self, sql: str) -> list[tuple[st.Statement, Source]]:
         if not isinstance(sql, str):
@@ -225,6 +255,12 @@ class Transaction:
         resolved, deltas = self._readable(Touched(Scan(table.name, table.schema), wanted_keys, keys))
         return self._engine.evaluate(resolved, {**deltas, "wanted": wanted})
 
+    def _sync(self, table: Table, state: Rows | None, changed: Rows | None, present: Rows | None) -> Synced:
+        plan, named = differences(table, state, changed, present)
+        delta = self._engine.evaluate(*self._readable(plan, named))
+        self._apply(table.name, delta)
+        return Synced.of(delta)
+
     def _apply(self, table: str, delta: pa.Table) -> None:
         """Add a statement's delta to the transaction's net delta of the table (delta-union)."""
         self.statements += 1
@@ -267,6 +303,7 @@ class Transaction:
             else:
                 self._define(view)
             self.catalog = with_clock(self.catalog, view)
+            check_lag(view, self.catalog, source)
         must_be_as_declared(self.catalog, defined)
 
     def _replace(self, view: View, source: Source) -> None:
@@ -277,7 +314,9 @@ class Transaction:
                 f"{view.name!r} is a {kind_of(before)}, which a {kind_of(view)} cannot replace",
                 hint=f"DROP {kind_of(before).upper()} {view.name} first",
             )
-        self._redefine(with_replaced(self.catalog, view, source))
+        after = with_replaced(self.catalog, view, source)
+        must_mean_the_same(self.catalog, after, view.name)
+        self._redefine(after)
 
     def _alter_table(self, statement: st.AlterTable, source: Source) -> None:
         if statement.tree.args.get("exists") and self.catalog.get(statement.name) is None:
@@ -288,7 +327,9 @@ class Transaction:
         if altered is table:
             self.statements += 1
             return
-        self._redefine(with_altered(self.catalog, altered))
+        after = with_altered(self.catalog, altered)
+        must_mean_the_same(self.catalog, after, table.name)
+        self._redefine(after)
         if table.name in self.pending:
             added = altered.defaults[len(table.schema) :]
             self.pending[table.name] = delta_tables.extended(self.pending[table.name], altered.schema, added)
@@ -315,7 +356,7 @@ class Transaction:
                 f"there is no {statement.name!r}",
                 hint=self.catalog.suggestions(statement.name),
             )
-        kind = "VIEW" if isinstance(relation, View) else "TABLE"
+        kind = "TABLE" if not isinstance(relation, View) else dropped_as(relation)
         if kind != statement.kind:
             raise TidemarkError("wrong_kind", f"{statement.name!r} is a {kind.lower()}", hint=f"DROP {kind}")
         dependents = self.catalog.dependents(statement.name)
@@ -328,7 +369,7 @@ class Transaction:
             )
         for view in dependents:
             if self.catalog.get(view.name) is not None:
-                self._drop(st.Drop("VIEW", view.name, if_exists=True, cascade=True), source)
+                self._drop(st.Drop(dropped_as(view), view.name, if_exists=True, cascade=True), source)
         self._redefine(self.catalog.without(statement.name))
         self.pending.pop(statement.name, None)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tidemark.algebra.plans import Fixpoint, Plan, Project, relations_of, walk
+from tidemark.database.standing import lagging_of
 from tidemark.datalog.program import Program
 from tidemark.log.commit import Alteration
 from tidemark.network import Network, Node, NodeKind, build
@@ -137,10 +138,19 @@ class Transition:
     def new_tables(self) -> tuple[Table, ...]:
         return tuple(table for table in self.after.tables if table.name not in self.going_on)
 
-    @property
+    @cached_property
     def new_nodes(self) -> tuple[Node, ...]:
-        """The nodes that begin to be stored, from the lowest level up."""
-        return tuple(node for name, node in self.network.nodes.items() if node.is_stored and name not in self.kept)
+        """The nodes that begin to be stored, from the lowest level up, and then those of what lags."""
+        nodes = (node for name, node in self.network.nodes.items() if node.is_stored and name not in self.kept)
+        return (*nodes, *(node for view in self.new_lagging for node in lagging_of(view).stored))
+
+    @cached_property
+    def new_lagging(self) -> tuple[View, ...]:
+        return tuple(view for view in self.after.lagging_views if view.name not in self.going_on)
+
+    @cached_property
+    def dropped_lagging(self) -> tuple[View, ...]:
+        return tuple(view for view in self.before.lagging_views if view.name not in self.going_on)
 
     @property
     def dropped(self) -> tuple[str, ...]:
@@ -148,7 +158,8 @@ class Transition:
         tables = (table.name for table in self.before.tables if table.name not in self.going_on)
         nodes = (name for name, node in self.network_before.nodes.items() if node.is_stored and name not in self.kept)
         external = (view.name for view in self.before.external_views if view.name not in self.going_on)
-        return (*tables, *nodes, *external)
+        lagging = (node.name for view in self.dropped_lagging for node in lagging_of(view).stored)
+        return (*tables, *nodes, *external, *lagging)
 
     @property
     def new_external(self) -> tuple[View, ...]:

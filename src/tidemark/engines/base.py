@@ -9,7 +9,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from tidemark.algebra.plans import Plan
-from tidemark.log.commit import Commit, Loaded
+from tidemark.log.commit import Commit, Forgetting, Loaded, Logged
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,21 @@ class Engine(Protocol):
 
     def changes(self, relation: str, since: int) -> pa.Table:
         """The logged changes after version ``since``: columns, ``_version``, ``_weight``; net per version."""
+        ...
+
+    def note(self, notes: Mapping[str, str | None]) -> None:
+        """Keep notes, or take them away (None), durably and without a version. All of them, or none."""
+        ...
+
+    def forget(self, log: Mapping[str, Forgetting], traces: int, notes: Mapping[str, str | None]) -> None:
+        """Drop what is logged of relations, and the traces up to a version, and keep notes. All of it, or none.
+
+        No content changes, and no changes after the versions named. Nobody asks for what was dropped again.
+        """
+        ...
+
+    def logged(self) -> list[Logged]:
+        """How much is logged, about: of each relation for each version. It may take long."""
         ...
 
     def trace(self, version: int) -> str | None:

@@ -59,7 +59,8 @@ class Commit:
     filled, in order, before ``deltas`` are applied: their plans read the other relations as stored before this commit
     and the changes in ``given``. Deltas are net: no row twice, no weight zero. ``keys`` has, of changed relations, the
     columns that tell their rows apart before and after, beyond the keys that they were created with. ``catalog`` holds
-    the catalog's own records (JSON), in order; ``trace`` what was done (JSON).
+    the catalog's own records (JSON), in order; ``trace`` what was done (JSON). ``notes`` are small texts that the
+    database keeps by name beside its relations; None takes one away.
     """
 
     version: int
@@ -72,11 +73,41 @@ class Commit:
     keys: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     catalog: tuple[str, ...] = ()
     trace: str = "[]"
+    notes: Mapping[str, str | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """What an engine finds when it opens a database: the last version and all catalog records, in order."""
+    """What an engine finds when it opens a database: the last version, all catalog records, in order, and the notes."""
 
     version: int
     catalog: tuple[str, ...]
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Forgetting:
+    """What is logged of a relation up to a version goes; ``kept`` (columns, ``_version``, ``_weight``) takes its
+    place, if somebody needs the net effect of it still."""
+
+    up_to: int
+    kept: pa.Table | None = None
+
+
+@dataclass(frozen=True)
+class Logged:
+    """How much is logged of a relation for one version."""
+
+    relation: str
+    version: int
+    bytes: int
+
+
+def noted(before: Mapping[str, str], notes: Mapping[str, str | None]) -> dict[str, str]:
+    """The notes after some of them were changed or taken away.
+
+    >>> noted({"a": "1", "b": "2"}, {"a": None, "c": "3"})
+    {'b': '2', 'c': '3'}
+    """
+    after = {**before, **notes}
+    return {name: text for name, text in after.items() if text is not None}

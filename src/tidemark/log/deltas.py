@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemark.algebra.expressions import Value
-from tidemark.algebra.types import WEIGHT, Schema
+from tidemark.algebra.types import VERSION, WEIGHT, Schema
 from tidemark.log.codes import with_codes, without_codes
 
 FEW: Final = 64
@@ -126,6 +126,13 @@ def expanded_positions(table: pa.Table) -> list[int]:
     """The position of each entry, as often as its weight's absolute value says."""
     weights = pc.abs(table.column(table.num_columns - 1)).to_pylist()
     return [position for position, weight in enumerate(weights) for _ in range(weight)]
+
+
+def by_version(stamped: pa.Table) -> list[tuple[int, pa.Table]]:
+    """Logged entries (columns, ``_version``, ``_weight``) as a delta for each version, in order."""
+    column = stamped.column(VERSION)
+    versions = sorted(pc.unique(column).to_pylist())
+    return [(v, stamped.filter(pc.equal(column, v)).drop_columns([VERSION])) for v in versions]
 
 
 def size(table: pa.Table) -> int:

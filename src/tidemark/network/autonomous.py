@@ -63,11 +63,13 @@ class Attempt:
         self.waiting = PATIENCE if any(isinstance(part, Stored) for part in walk(self.undecided)) else 0
 
 
-def attempts(node: Node, relation: str, keys: RelationKeys, unstored: frozenset[str]) -> tuple[Attempt, ...]:
+def attempts(
+    node: Node, relation: str, keys: RelationKeys, unstored: frozenset[str], ahead: frozenset[str] = frozenset()
+) -> tuple[Attempt, ...]:
     """The autonomous steps for a node when one relation changes, and nothing else that it reads."""
     if not _has_rules(node) or relation not in relations_of(node.plan):
         return ()
-    block = Block(changed=frozenset({relation}), unstored=unstored)
+    block = Block(changed=frozenset({relation}), unstored=unstored, ahead=ahead)
     return tuple(_steps(node, autonomy(node.name, node.plan, relation, keys).rules, block))
 
 

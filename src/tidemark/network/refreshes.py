@@ -55,6 +55,7 @@ class RefreshCache:
 
     plans: dict[tuple[str, frozenset[str], bool], Refresh] = field(default_factory=dict)
     unstored: frozenset[str] = frozenset()
+    ahead: frozenset[str] = frozenset()
     known: Known = NOTHING_KNOWN
     columns: dict[str, dict[str, Columns]] = field(default_factory=dict)
     influences: dict[tuple[str, str], Influence] = field(default_factory=dict)
@@ -133,7 +134,7 @@ class RefreshCache:
         bulk = sum(deltas[name].num_rows for name in changed) > BULK_ROWS
         key = (node.name, below, bulk)
         if key not in self.plans:
-            block = Block(changed=below, unstored=self.unstored)
+            block = Block(changed=below, unstored=self.unstored, ahead=self.ahead)
             if not node.is_stored and node.strategy not in WHOLE:
                 derived = unstored_refresh(node, changed, block)
             else:
@@ -195,7 +196,7 @@ class RefreshCache:
     def _attempts(self, node: Node, relation: str) -> tuple[Attempt, ...]:
         key = (node.name, relation)
         if key not in self.autonomous:
-            self.autonomous[key] = attempts(node, relation, self.known.keys, self.unstored)
+            self.autonomous[key] = attempts(node, relation, self.known.keys, self.unstored, self.ahead)
         return self.autonomous[key]
 
 

@@ -13,6 +13,7 @@ from tidemark.algebra.plans import Plan, Scan
 from tidemark.algebra.types import Schema
 from tidemark.datalog.program import Program
 from tidemark.errors import TidemarkError
+from tidemark.sql.continual_statements import Lag
 from tidemark.sql.growing import Growing
 
 
@@ -61,7 +62,8 @@ class View:
     the ``identity`` that it had, because its content and its log go on; its ``meaning`` is another.
     ``approximate`` are the positions of columns that hold sums of floats, or what was computed from such. An
     ``external`` view is expanded where it is used, as a plain one, but its changes are derived and logged. ``program``
-    has the clauses of a view that is written in Datalog.
+    has the clauses of a view that is written in Datalog. One with a ``lag`` is a snapshot or a continual query: stored,
+    but not brought up to date by each transaction.
     """
 
     name: str
@@ -75,6 +77,7 @@ class View:
     approximate: frozenset[int] = frozenset()
     external: bool = False
     program: Program | None = field(default=None, compare=False, repr=False)
+    lag: Lag | None = None
     identity: Token = field(default_factory=Token, compare=False, repr=False)
     meaning: Token = field(default_factory=Token, compare=False, repr=False)
 
@@ -91,11 +94,13 @@ Relation: TypeAlias = Table | View
 
 
 def kind_of(relation: Relation) -> str:
-    """What a relation is, in words: table, view or materialized view."""
+    """What a relation is, in words: table, view, materialized view, snapshot or continual query."""
     if isinstance(relation, Table):
         return "table"
     if relation.external:
         return "external view"
+    if relation.lag is not None and not relation.lag.is_read_through:
+        return relation.lag.kind
     return "materialized view" if relation.materialized else "view"
 
 
@@ -128,7 +133,13 @@ class Catalog:
 
     @cached_property
     def materialized_views(self) -> tuple[View, ...]:
-        return tuple(view for view in self.views if view.materialized)
+        """The views that each transaction brings up to date."""
+        return tuple(view for view in self.views if view.materialized and view.lag is None)
+
+    @cached_property
+    def lagging_views(self) -> tuple[View, ...]:
+        """The stored views that are brought up to date when their time comes."""
+        return tuple(view for view in self.views if view.lag is not None)
 
     @cached_property
     def external_views(self) -> tuple[View, ...]:

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from tidemark.algebra.history import as_of
 from tidemark.algebra.plans import Distinct, Plan, Project, Sort
 from tidemark.algebra.types import RESERVED, Schema
 from tidemark.datalog.lowering import NO_BOUNDS, Bounds
 from tidemark.sql import windows
+from tidemark.sql.as_of import version_of
 from tidemark.sql.catalog import Catalog
 from tidemark.sql.coerce import settle_null
 from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
@@ -53,7 +55,8 @@ Ctes = Mapping[str, tuple[Plan, Frame | None]]
 class QueryBinder:
     """Binds one statement's queries against a catalog; collects the relations that the text names.
 
-    Inside a subquery, ``frame`` is the query around it. Recursion may go as far as ``bounds`` say.
+    Inside a subquery, ``frame`` is the query around it. ``version`` is the one at which relations are read that do not
+    name another. Recursion may go as far as ``bounds`` say.
     """
 
     source: Source
@@ -62,6 +65,7 @@ class QueryBinder:
     ctes: Ctes = field(default_factory=dict)
     frame: Frame | None = None
     bounds: Bounds = NO_BOUNDS
+    version: int | None = None
 
     def bind(self, node: exp.Expr) -> Plan:
         """A query as somebody runs it: ORDER BY and LIMIT are allowed at its end."""
@@ -247,8 +251,12 @@ class QueryBinder:
     def _relation(self, node: exp.Table) -> Plan:
         if node.args.get("db") is not None:
             raise self.source.error("unsupported", "schema names are not supported", node)
-        refuse_other_parts(node, ("this", "alias", "joins"), self.source)
+        refuse_other_parts(node, ("this", "alias", "joins", "version"), self.source)
         name = fold(node.this)
+        asked = version_of(node, self.source)
+        if asked is not None and (name in self.ctes or self.source.now is None):
+            what = "a relation of WITH" if name in self.ctes else "what a definition reads"
+            raise self.source.error("unsupported", f"{what} has no versions", node)
         if name in self.ctes:
             plan, home = self.ctes[name]
             return plan if self.frame is None else self.frame.inside(plan, home)
@@ -260,7 +268,8 @@ class QueryBinder:
                 hint=self.catalog.suggestions(name),
             )
         self.named.add(name)
-        return self.catalog.scan(name)
+        version = self.version if asked is None else asked
+        return self.catalog.scan(name) if version is None else as_of(self.catalog.scan(name), version)
 
     def _aliased(self, plan: Plan, node: exp.Expr, name: str | None) -> tuple[Plan, str | None]:
         alias = node.args.get("alias")

@@ -10,6 +10,8 @@ from sqlglot import exp
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from tidemark.errors import TidemarkError
+from tidemark.sql.as_of import parse_query
+from tidemark.sql.continual_statements import QUERY, SNAPSHOT, AlterLog, Lag, Refresh, lag_clauses
 from tidemark.sql.text import Source, fold, parse, split, tokenize
 from tidemark.sql.why import ExplainWhy as ExplainWhy
 from tidemark.sql.why import parse_why
@@ -47,6 +49,7 @@ class CreateView:
     if_not_exists: bool = False
     or_replace: bool = False
     external: bool = False
+    lag: Lag | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -108,7 +111,10 @@ class Delete:
 
 @dataclass(frozen=True)
 class Query:
+    """A query; ``as_of`` is the version at which it reads everything, if it says one."""
+
     tree: exp.Expr
+    as_of: int | None = None
 
 
 @dataclass(frozen=True)
@@ -152,14 +158,17 @@ Statement: TypeAlias = (
     | ExplainWhy
     | Audit
     | Show
+    | Refresh
+    | AlterLog
 )
 
-_SHOWN = ("TABLES", "VIEWS")
+_SHOWN = ("TABLES", "VIEWS", "SNAPSHOTS", "CONTINUAL QUERIES", "LOG", "CONSUMERS")
 ALTER_HINT = "ALTER TABLE t ADD COLUMN c type [DEFAULT value] [NOT NULL] [CHECK (…)] is"
 # What sqlglot is asked to parse. Anything else is refused before, because sqlglot makes opaque commands of it.
 _PLAIN = frozenset({"SELECT", "WITH", "VALUES", "INSERT", "UPDATE", "DELETE", "("})
 _BEGINNINGS = (
-    "SELECT, WITH, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, BEGIN, COMMIT, ROLLBACK, EXPLAIN, AUDIT, SHOW do"
+    "SELECT, WITH, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, BEGIN, COMMIT, ROLLBACK, EXPLAIN, AUDIT, SHOW and "
+    "REFRESH do"
 )
 
 
@@ -230,10 +239,14 @@ def _statement(source: Source, tokens: list[Token]) -> Statement:
         return _drop(cursor)
     if first in ("EXPLAIN", "AUDIT", "SHOW"):
         return _question(cursor)
+    if first == "REFRESH":
+        return _refresh(cursor)
     if first not in _PLAIN:
         raise source.error("syntax", f"no statement begins with {first}", tokens[0], hint=_BEGINNINGS)
-    tree = parse(source, tokens)
+    tree, version = parse_query(source, tokens)
     match tree:
+        case _ if version is not None and isinstance(tree, exp.Insert | exp.Update | exp.Delete):
+            raise source.error("unsupported", "AS OF VERSION stands behind a relation here", tokens[-4])
         case exp.Insert():
             return Insert(tree)
         case exp.Update():
@@ -241,7 +254,7 @@ def _statement(source: Source, tokens: list[Token]) -> Statement:
         case exp.Delete():
             return Delete(tree)
         case exp.Select() | exp.SetOperation() | exp.Subquery() | exp.Values():
-            return Query(tree)
+            return Query(tree, version)
     raise source.error("unsupported", f"{tokens[0].text.upper()} statements are not supported", tokens[0])
 
 
@@ -261,6 +274,8 @@ def _create(cursor: _Cursor) -> Statement:
     cursor.expect("CREATE")
     or_replace = cursor.accept("OR", "REPLACE")
     materialized = cursor.accept("MATERIALIZED")
+    if not materialized and not or_replace and (kind := _lagging_kind(cursor)):
+        return _create_lagging(cursor, kind)
     external = not materialized and cursor.accept("EXTERNAL")
     if cursor.accept("VIEW"):
         return _create_view(cursor, materialized=materialized, or_replace=or_replace, external=external)
@@ -274,7 +289,7 @@ def _create(cursor: _Cursor) -> Statement:
         "unsupported",
         f"CREATE {cursor.peek()} is not supported",
         cursor.tokens[min(cursor.position, len(cursor.tokens) - 1)],
-        hint="CREATE TABLE, CREATE VIEW, CREATE MATERIALIZED VIEW and CREATE EXTERNAL VIEW are",
+        hint="CREATE TABLE, VIEW, MATERIALIZED VIEW, EXTERNAL VIEW, SNAPSHOT and CONTINUAL QUERY are",
     )
 
 
@@ -294,7 +309,9 @@ def _create_view(cursor: _Cursor, *, materialized: bool, or_replace: bool, exter
     if len(heads) > 1:
         raise cursor.error("several views in one statement are predicates of one program: AS DATALOG $$ … $$")
     [(name, columns)] = heads
-    query = parse(cursor.source, cursor.rest())
+    query, version = parse_query(cursor.source, cursor.rest())
+    if version is not None:
+        raise cursor.source.error("unsupported", "what a definition reads has no versions", cursor.tokens[-4])
     return CreateView(name, query, text, materialized, columns, options, if_not_exists, or_replace, external)
 
 
@@ -312,6 +329,34 @@ def _program(cursor: _Cursor) -> tuple[int, int]:
     if end - start < 4 or text[start : start + 2] != "$$" or text[end - 2 : end] != "$$":
         raise cursor.error("a program in $$ … $$ is missing here")
     return start + 2, end - 2
+
+
+def _lagging_kind(cursor: _Cursor) -> str:
+    if cursor.accept("SNAPSHOT"):
+        return SNAPSHOT
+    return QUERY if cursor.accept("CONTINUAL", "QUERY") else ""
+
+
+def _create_lagging(cursor: _Cursor, kind: str) -> CreateView:
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    name = cursor.name(f"the name of the {kind}")
+    columns = _name_list(cursor) if cursor.peek() == "(" else ()
+    options = _options(cursor) if cursor.accept("WITH") else {}
+    cursor.expect("AS")
+    tokens, lag = lag_clauses(cursor.source, cursor.rest(), kind)
+    query = parse(cursor.source, tokens)
+    text = cursor.source.slice(cursor.tokens)
+    return CreateView(name, query, text, True, columns, options, if_not_exists, lag=lag)
+
+
+def _refresh(cursor: _Cursor) -> Refresh:
+    cursor.expect("REFRESH")
+    inner = _Cursor(cursor.source, _retokenized(cursor))
+    if not inner.accept("CONTINUAL", "QUERY"):
+        inner.accept("SNAPSHOT")
+    name = inner.name("the name of a snapshot")
+    inner.end()
+    return Refresh(name)
 
 
 def _name_list(cursor: _Cursor) -> tuple[str, ...]:
@@ -336,8 +381,13 @@ def _options(cursor: _Cursor) -> dict[str, str]:
     return options
 
 
-def _alter(cursor: _Cursor) -> AlterTable:
+def _alter(cursor: _Cursor) -> AlterTable | AlterLog:
     cursor.expect("ALTER")
+    if cursor.accept("LOG"):
+        cursor.expect("SET")
+        options = _options(cursor)
+        cursor.end()
+        return AlterLog(options)
     if cursor.accept("MATERIALIZED", "VIEW") or cursor.accept("VIEW"):
         raise cursor.source.error(
             "unsupported", "ALTER VIEW is not supported", cursor.tokens[0], hint="CREATE OR REPLACE VIEW is"
@@ -357,7 +407,7 @@ def _alter(cursor: _Cursor) -> AlterTable:
 
 def _drop(cursor: _Cursor) -> Drop:
     cursor.expect("DROP")
-    kind = "VIEW" if cursor.accept("MATERIALIZED", "VIEW") or cursor.accept("VIEW") else ""
+    kind = "VIEW" if cursor.accept("MATERIALIZED", "VIEW") or cursor.accept("VIEW") else _lagging_kind(cursor).upper()
     if not kind:
         cursor.expect("TABLE")
         kind = "TABLE"
@@ -380,7 +430,7 @@ def _question(cursor: _Cursor) -> Statement:
                 "unsupported",
                 f"SHOW {what} is not supported",
                 cursor.tokens[0],
-                hint=f"SHOW {' or '.join(_SHOWN)}",
+                hint=f"SHOW {', '.join(_SHOWN)}",
             )
         return Show(what.lower())
     inner = _Cursor(cursor.source, _retokenized(cursor))

@@ -12,6 +12,7 @@ from tidemark.algebra.plans import Plan, relations_of
 from tidemark.datalog.lowering import Bounds
 from tidemark.sql.catalog import Catalog, View
 from tidemark.sql.columns import narrowed, widened
+from tidemark.sql.lagging import check_below, is_lag_option, lag_of
 from tidemark.sql.queries import QueryBinder, check_output, rename
 from tidemark.sql.statements import CreateView
 from tidemark.sql.text import Source, fold
@@ -26,7 +27,10 @@ def bind_view(statement: CreateView, catalog: Catalog, source: Source, seen: Map
     ``seen`` has the numbers of columns that it saw when it was first defined; by default it sees all there are.
     """
     source = replace(source, now=None)
-    check_options(statement.options, source, external=statement.external)
+    lagging = {
+        k for k, v in statement.options.items() if statement.materialized and is_lag_option(k, v, statement, source)
+    }
+    check_options({k: v for k, v in statement.options.items() if k not in lagging}, source, external=statement.external)
     binder = QueryBinder(source, narrowed(catalog, seen or {}), bounds=bounds_of(statement.options))
     itself = _named_in(statement)
     if itself is not None and catalog.get(statement.name) is None:
@@ -43,6 +47,7 @@ def bind_view(statement: CreateView, catalog: Catalog, source: Source, seen: Map
             )
         plan = rename(plan, list(statement.columns), source, statement.query)
     check_output(plan.schema, source)
+    check_below(plan, statement, catalog, source)
     return View(
         statement.name,
         plan,
@@ -53,7 +58,8 @@ def bind_view(statement: CreateView, catalog: Catalog, source: Source, seen: Map
         frozenset(binder.named),
         {name: len(binder.catalog.relations[name].schema) for name in sorted(binder.named)},
         approximate_of(plan, catalog, source, statement.query, checked=statement.materialized or statement.external),
-        statement.external,
+        external=statement.external,
+        lag=lag_of(statement),
     )
 
 
@@ -84,6 +90,14 @@ def _named_in(statement: CreateView) -> exp.Expr | None:
     return None
 
 
+def _without_lag(statement: CreateView, source: Source) -> Mapping[str, str]:
+    """The options that say nothing of how the view lags."""
+    if not statement.materialized:
+        return statement.options
+    given = statement.options.items()
+    return {key: value for key, value in given if not is_lag_option(key, value, statement, source)}
+
+
 def bounds_of(options: Mapping[str, str]) -> Bounds:
     """How far recursion in a view may go."""
     return Bounds(*(int(options[limit]) if limit in options else None for limit in LIMITS))
@@ -98,7 +112,7 @@ def check_options(options: Mapping[str, str], source: Source, *, external: bool)
             if not value.isdecimal() or not int(value):
                 raise source.error("unsupported", f"{key} is a whole number above 0, not {value!r}")
         elif key != "strategy":
-            known = ", ".join(("strategy", *LIMITS))
+            known = ", ".join(("strategy", "refresh", "lag", *LIMITS))
             raise source.error("unsupported", f"the option {key!r} is not known", hint=f"options: {known}")
         elif value not in STRATEGIES:
             raise source.error(

@@ -19,7 +19,7 @@ from tidemark.algebra.expressions import Column
 from tidemark.algebra.plans import Given, Plan, Project, Stored, walk
 from tidemark.engines.arrow_joins import joined
 from tidemark.engines.base import Iteration
-from tidemark.engines.duckdb import changelog
+from tidemark.engines.duckdb import changelog, notes
 from tidemark.engines.duckdb.applying import Applying
 from tidemark.engines.duckdb.dialect import DuckDBDialect
 from tidemark.engines.duckdb.errors import translated
@@ -33,7 +33,7 @@ from tidemark.engines.sqlrecursion import given_to, iteration_text
 from tidemark.engines.sqltext import Compiler
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
-from tidemark.log.commit import Commit, Creation, Loaded
+from tidemark.log.commit import Commit, Creation, Forgetting, Loaded, Logged
 
 STATEMENTS_KEPT = 512
 COUNTED_AT_ONCE = 50
@@ -85,7 +85,7 @@ class DuckDBEngine:
             for altered in change.get("altered", ()):
                 self._relations[altered["name"]] = _altered_from_json(altered, self._relations[altered["name"]])
         self._count()
-        return Loaded(version, tuple(records))
+        return Loaded(version, tuple(records), notes.read(self._connection))
 
     def _count(self) -> None:
         """Count the rows of all relations: many with one statement, since there may be thousands of relations."""
@@ -226,6 +226,7 @@ class DuckDBEngine:
             f"INSERT INTO {OWN_SCHEMA}.commits VALUES (?, ?, ?, ?, ?)",
             [commit.version, commit.time.replace(tzinfo=None), list(commit.catalog), commit.trace, change],
         )
+        notes.write(self._connection, commit.notes)
 
     def _create(self, creation: Creation, given: Mapping[str, pa.Table]) -> None:
         relation = StoredRelation(
@@ -255,6 +256,25 @@ class DuckDBEngine:
 
     def changes(self, relation: str, since: int) -> pa.Table:
         return changelog.read(self._connection, self._relations[relation], since)
+
+    def note(self, notes_: Mapping[str, str | None]) -> None:
+        self.forget({}, 0, notes_)
+
+    def forget(self, log: Mapping[str, Forgetting], traces: int, notes_: Mapping[str, str | None]) -> None:
+        self._connection.execute("BEGIN")
+        try:
+            notes.forget(self._connection, {self._relations[name]: part for name, part in log.items()})
+            notes.forget_traces(self._connection, traces)
+            notes.write(self._connection, notes_)
+            self._connection.execute("COMMIT")
+        except BaseException as error:
+            self._rollback()
+            if isinstance(error, duckdb.Error):
+                raise translated(error) from error
+            raise
+
+    def logged(self) -> list[Logged]:
+        return notes.logged(self._connection, [relation for relation in self._relations.values() if relation.logged])
 
     def trace(self, version: int) -> str | None:
         found = self._connection.execute(

@@ -20,6 +20,7 @@ from tidemark.log.commit import Alteration
 
 FORMAT = 1
 OWN_SCHEMA = "_tidemark"
+NOTES = f"CREATE TABLE IF NOT EXISTS {OWN_SCHEMA}.notes (name VARCHAR, text VARCHAR)"
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ def prepare(connection: duckdb.DuckDBPyConnection, path: str) -> None:
                 f"{path} has the storage format {found}, this Tidemark reads {FORMAT}",
                 hint="open it with the version of Tidemark that wrote it",
             )
+        connection.execute(NOTES)  # databases of earlier versions have none
         return
     if connection.execute("SELECT count(*) FROM duckdb_tables()").fetchall() != [(0,)]:
         raise TidemarkError(
@@ -71,6 +73,7 @@ def prepare(connection: duckdb.DuckDBPyConnection, path: str) -> None:
         "(version BIGINT, time TIMESTAMP, catalog VARCHAR[], trace VARCHAR, relations VARCHAR)"
     )
     connection.execute(f"CREATE TABLE {OWN_SCHEMA}.log (version BIGINT, relation VARCHAR, delta BLOB)")
+    connection.execute(NOTES)
     connection.execute("COMMIT")
 
 

@@ -12,7 +12,7 @@ from tidemark.engines.base import Iteration
 from tidemark.engines.reference.arrow import from_bag, from_rows, to_bag
 from tidemark.engines.reference.evaluate import Bag, evaluate, ordered
 from tidemark.log import deltas as delta_tables
-from tidemark.log.commit import Commit, Loaded
+from tidemark.log.commit import Commit, Forgetting, Loaded, Logged, noted
 
 
 class ReferenceEngine:
@@ -25,6 +25,7 @@ class ReferenceEngine:
         self._relations: dict[str, Bag] = {}
         self._log: dict[str, list[tuple[int, pa.Table]]] = {}
         self._traces: dict[int, str] = {}
+        self._notes: dict[str, str] = {}
 
     def load(self) -> Loaded:
         return Loaded(0, ())
@@ -69,6 +70,7 @@ class ReferenceEngine:
             if name in self._log and delta.num_rows:
                 self._log[name].append((commit.version, delta))
         self._traces[commit.version] = commit.trace
+        self.note(commit.notes)
 
     def changes(self, relation: str, since: int) -> pa.Table:
         schema = self._schemas[relation].arrow.append(pa.field(VERSION, pa.int64()))
@@ -79,6 +81,20 @@ class ReferenceEngine:
                 stamp = pa.array([version] * delta.num_rows, pa.int64())
                 parts.append(delta.add_column(delta.num_columns - 1, VERSION, stamp))
         return pa.concat_tables(parts)
+
+    def note(self, notes: Mapping[str, str | None]) -> None:
+        self._notes = noted(self._notes, notes)
+
+    def forget(self, log: Mapping[str, Forgetting], traces: int, notes: Mapping[str, str | None]) -> None:
+        for name, forgetting in log.items():
+            later = [(version, delta) for version, delta in self._log[name] if version > forgetting.up_to]
+            kept = delta_tables.by_version(forgetting.kept) if forgetting.kept is not None else []
+            self._log[name] = kept + later
+        self._traces = {version: trace for version, trace in self._traces.items() if version > traces}
+        self.note(notes)
+
+    def logged(self) -> list[Logged]:
+        return [Logged(name, version, delta.nbytes) for name, log in self._log.items() for version, delta in log]
 
     def trace(self, version: int) -> str | None:
         return self._traces.get(version)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidemark.algebra.types import VERSION, WEIGHT
 from tidemark.engines.spark.files import read_entries, read_rows
@@ -15,13 +16,22 @@ from tidemark.engines.spark.transactions import Row
 from tidemark.log import deltas
 
 
-def logged_changes(root: Path, relation: Relation, log: Iterable[tuple[Row, pa.Table | None]]) -> pa.Table:
+def later_than(kept: pa.Table, since: int) -> pa.Table:
+    """The entries of a log that are later than a version."""
+    return kept.filter(pc.greater(kept.column(VERSION), since))
+
+
+def logged_changes(
+    root: Path, relation: Relation, log: Iterable[tuple[Row, pa.Table | None]], kept: pa.Table | None = None
+) -> pa.Table:
     """Columns, ``_version``, ``_weight``; net per version, in the order of versions.
 
     What a relation was first filled with is not in the log: it is the content now, rolled back over the log.
     """
     schema = relation.schema.arrow.append(pa.field(VERSION, pa.int64())).append(pa.field(WEIGHT, pa.int64()))
     tables = [schema.empty_table()]
+    if kept is not None and kept.num_rows:
+        tables.append(_extended(kept, relation).cast(schema))
     for row, inline in log:
         if not isinstance(row.record, Committed):
             continue
@@ -31,6 +41,13 @@ def logged_changes(root: Path, relation: Relation, log: Iterable[tuple[Row, pa.T
             columns = [*change.columns[:-1], stamp, change.columns[-1]]
             tables.append(pa.table(columns, schema=schema))
     return pa.concat_tables(tables)
+
+
+def _extended(kept: pa.Table, relation: Relation) -> pa.Table:
+    """What was kept of a log before the relation got more columns."""
+    rows = kept.drop_columns([VERSION])
+    extended = deltas.extended(rows, relation.schema, relation.added)
+    return extended.add_column(extended.num_columns - 1, VERSION, kept.column(VERSION))
 
 
 def _change(folder: Path, relation: Relation, record: Committed, inline: pa.Table | None) -> pa.Table | None:

@@ -56,6 +56,7 @@ class Stager:
             created.append(record)
         changed = tuple(self._change(working[name], delta) for name, delta in commit.deltas.items() if delta.num_rows)
         committed = Committed(commit.version, commit.catalog, tuple(created), changed, commit.dropped, tuple(altered))
+        committed = replace(committed, notes=dict(commit.notes))
         return Staged(committed, self.inline, self.entries)
 
     def _create(self, creation: Creation, commit: Commit, working: Relations) -> Created:

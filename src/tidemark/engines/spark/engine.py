@@ -16,15 +16,15 @@ from pyspark.sql import SparkSession
 
 from tidemark.algebra.plans import Plan
 from tidemark.engines.base import Iteration
-from tidemark.engines.spark.changes import logged_changes
+from tidemark.engines.spark.changes import later_than, logged_changes
 from tidemark.engines.spark.committing import Stager
 from tidemark.engines.spark.inprocess import InProcess
 from tidemark.engines.spark.lake import Lake
-from tidemark.engines.spark.loading import replay
+from tidemark.engines.spark.loading import kept_after, replay, settled_at
 from tidemark.engines.spark.merging import Merger, most_due
 from tidemark.engines.spark.options import Options
 from tidemark.engines.spark.publishing import publish
-from tidemark.engines.spark.records import Committed
+from tidemark.engines.spark.records import Committed, Merged, Noted, forgotten_after
 from tidemark.engines.spark.relations import Relation, Relations, apply
 from tidemark.engines.spark.routing import iterates_in_process, runs_in_process, without_empty
 from tidemark.engines.spark.session import local_session, require_java
@@ -34,7 +34,8 @@ from tidemark.engines.spark.sweeping import sweep
 from tidemark.engines.spark.tiny import Tiny
 from tidemark.engines.spark.transactions import Transactions
 from tidemark.errors import TidemarkError
-from tidemark.log.commit import Commit, Loaded
+from tidemark.log import deltas
+from tidemark.log.commit import Commit, Forgetting, Loaded, Logged, noted
 
 _logger = logging.getLogger("tidemark.spark")
 
@@ -58,6 +59,10 @@ class SparkEngine:
         self.options = Options(**options)
         self.version = 0
         self._relations: Relations = {}
+        self._notes: dict[str, str] = {}
+        self._forgotten: dict[str, int] = {}
+        self._unforgotten = 0
+        self._kept: dict[str, pa.Table] = {}
         self._lock = threading.RLock()
         self._lake = Lake(lake_path)
         try:
@@ -90,7 +95,12 @@ class SparkEngine:
             for relation in self._relations.values():
                 publish(self._lake.root, relation)
             sweep(self._lake.root, self._relations, rows, self.options)
-            return Loaded(self.version, tuple(text for record in committed for text in record.catalog))
+            for row in rows:
+                if not isinstance(row.record, Merged):
+                    self._notes = noted(self._notes, row.record.notes)
+            self._forgotten = forgotten_after(row.record for row in rows)
+            self._kept = kept_after(rows, self._transactions.deltas_after)
+            return Loaded(self.version, tuple(text for record in committed for text in record.catalog), self._notes)
 
     def evaluate(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
         with self._lock:
@@ -139,13 +149,68 @@ class SparkEngine:
                 raise
             before, self._relations = self._relations, after
             self.version = commit.version
+            self._notes = noted(self._notes, commit.notes)
+            for name in (*commit.dropped, *(creation.relation for creation in commit.created)):
+                self._forgotten.pop(name, None)
+                self._kept.pop(name, None)
             self._after_commit(staged.record, before)
 
     def changes(self, relation: str, since: int) -> pa.Table:
         with self._lock:
             stored = self._relations[relation]
-            log = self._transactions.log(relation, max(since, stored.created_at - 1))
-            return logged_changes(self._lake.root, stored, log)
+            forgotten = self._forgotten.get(relation, 0)
+            log = self._transactions.log(relation, max(since, stored.created_at - 1, forgotten))
+            kept = self._kept.get(relation)
+            return logged_changes(self._lake.root, stored, log, None if kept is None else later_than(kept, since))
+
+    def note(self, notes: Mapping[str, str | None]) -> None:
+        self.forget({}, 0, notes)
+
+    def forget(self, log: Mapping[str, Forgetting], traces: int, notes: Mapping[str, str | None]) -> None:
+        with self._lock:
+            marks = {name: forgetting.up_to for name, forgetting in log.items()}
+            record = Noted(self.version, dict(notes), marks, traces)
+            kept = {name: part.kept for name, part in log.items() if part.kept is not None and part.kept.num_rows}
+            self._transactions.append(record, dt.datetime.now(dt.UTC), deltas=kept)
+            self._notes = noted(self._notes, notes)
+            self._forgotten.update(marks)
+            self._kept = {**{name: rows for name, rows in self._kept.items() if name not in log}, **kept}
+            if log:
+                self._try("drop what is forgotten", self._drop_forgotten)
+            self._try("compact the transactions", self._transactions.compact_if_due)
+
+    def logged(self) -> list[Logged]:
+        with self._lock:
+            kept = [
+                Logged(name, version, part.nbytes)
+                for name, rows in self._kept.items()
+                for version, part in deltas.by_version(rows)
+            ]
+            later = self._transactions.logged()
+            names = {name for name, relation in self._relations.items() if relation.logged}
+            return kept + [
+                one for one in later if one.relation in names and one.version > self._forgotten.get(one.relation, 0)
+            ]
+
+    def _drop_forgotten(self) -> None:
+        """Remove what no reader asks for any more from the rows of transactions: rarely, as it rewrites all of them."""
+        self._unforgotten += 1
+        if self._unforgotten < self.options.forget_every:
+            return
+        self._unforgotten = 0
+        for relation in [relation for relation in self._relations.values() if relation.tail]:
+            self._merge(relation)  # what was merged needs no deltas when the lake is opened
+        settled = settled_at(self._transactions.rows())
+
+        def is_needed(name: str, sequence: int, version: int) -> bool:
+            relation = self._relations.get(name)
+            if relation is None:
+                return False
+            is_read = relation.logged and version > self._forgotten.get(name, 0)
+            return is_read or sequence >= settled.get(name, 0)
+
+        self._transactions.forget(is_needed)
+        sweep(self._lake.root, self._relations, self._transactions.rows(), self.options)
 
     def trace(self, version: int) -> str | None:
         with self._lock:

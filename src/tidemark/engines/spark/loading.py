@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from tidemark.engines.spark.files import read_entries
-from tidemark.engines.spark.records import Changed, Committed, Merged
+from tidemark.engines.spark.records import Changed, Committed, Merged, Noted
 from tidemark.engines.spark.relations import Relation, apply
 from tidemark.engines.spark.transactions import Row, from_bytes
 
@@ -18,7 +18,7 @@ def replay(
 ) -> dict[str, Relation]:
     """The stored relations after all rows. Deltas that a later merge folded into base files are not read."""
     rows = list(rows)
-    settled = _settled(rows)
+    settled = settled_at(rows)
     inline = deltas_after(_first_needed(rows, settled) - 1)
     relations: dict[str, Relation] = {}
     for row in rows:
@@ -34,13 +34,29 @@ def replay(
     return relations
 
 
-def _settled(rows: list[Row]) -> dict[str, int]:
+def kept_after(rows: Iterable[Row], deltas_after: Callable[[int], dict[int, dict[str, bytes]]]) -> dict[str, pa.Table]:
+    """What is kept of forgotten logs, by relation: that of the last row that forgot something of it."""
+    last: dict[str, int] = {}
+    for row in rows:
+        if isinstance(row.record, Noted):
+            last.update((name, row.sequence) for name in row.record.forgotten)
+        elif isinstance(row.record, Committed):
+            for name in (*row.record.dropped, *(created.relation for created in row.record.created)):
+                last.pop(name, None)
+    if not last:
+        return {}
+    inline = deltas_after(min(last.values()) - 1)
+    found = {name: inline.get(sequence, {}).get(name) for name, sequence in last.items()}
+    return {name: from_bytes(data) for name, data in found.items() if data is not None}
+
+
+def settled_at(rows: list[Row]) -> dict[str, int]:
     """For each relation the last row before which none of its deltas is needed: creation, merge, alteration or drop."""
     result: dict[str, int] = {}
     for row in rows:
         if isinstance(row.record, Merged):
             result[row.record.relation] = row.sequence
-        else:
+        elif isinstance(row.record, Committed):
             result.update((name, row.sequence) for name in row.record.dropped)
             result.update((created.relation, row.sequence) for created in row.record.created)
             result.update((altered.relation, row.sequence) for altered in row.record.altered)

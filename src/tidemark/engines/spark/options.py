@@ -15,6 +15,7 @@ class Options:
     than ``merge_rows`` entries, or more than that share of the base and at least the minimum.
     ``many_files`` files of fewer than ``small_file_rows`` rows are rewritten into larger ones.
     ``compact_every``: so many rows of the transactions table are one batch of its compaction.
+    ``forget_every``: after so many times that something was forgotten the transactions table is rewritten without it.
     ``recent_bytes``: how much of the newest log is kept in memory for subscribers.
     ``broadcast_rows``: a given delta up to this size is sent to where the stored relations lie, never the reverse.
     ``point_rows``: point reads of a larger stored relation are left to Spark, which may have more than one machine.
@@ -37,6 +38,7 @@ class Options:
     many_files: int = 24
     small_file_rows: int = 500_000
     compact_every: int = 64
+    forget_every: int = 16
     recent_bytes: int = 32 * 1024 * 1024
     broadcast_rows: int = 20_000
     point_rows: int = 50_000_000

@@ -7,8 +7,8 @@ state of the lake is what its records, applied one after the other, make of noth
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from tidemark.algebra.expressions import Value
@@ -72,6 +72,18 @@ class Committed:
     changed: tuple[Changed, ...]
     dropped: tuple[str, ...]
     altered: tuple[Altered, ...] = ()
+    notes: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Noted:
+    """Notes, and how far the logs of relations, and the traces, are forgotten. What is kept of a log stands inline,
+    with the versions of its entries. No change of content."""
+
+    version: int
+    notes: Mapping[str, str | None]
+    forgotten: Mapping[str, int] = field(default_factory=dict)
+    traces: int = 0
 
 
 @dataclass(frozen=True)
@@ -84,7 +96,7 @@ class Merged:
     added: tuple[DataFile, ...]
 
 
-Record: TypeAlias = Committed | Merged
+Record: TypeAlias = Committed | Merged | Noted
 
 
 def record_to_json(record: Record) -> str:
@@ -94,6 +106,13 @@ def record_to_json(record: Record) -> str:
             "version": record.version,
             "removed": list(record.removed),
             "added": _files_to_json(record.added),
+        }
+    elif isinstance(record, Noted):
+        shown = {
+            "noted": dict(record.notes),
+            "version": record.version,
+            "forgotten": dict(record.forgotten),
+            "traces": record.traces,
         }
     else:
         shown = {
@@ -105,6 +124,8 @@ def record_to_json(record: Record) -> str:
         }
         if record.altered:
             shown["altered"] = [_altered_to_json(altered) for altered in record.altered]
+        if record.notes:
+            shown["notes"] = dict(record.notes)
     return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -113,6 +134,8 @@ def record_from_json(text: str) -> Record:
     if "merged" in shown:
         added = _files_from_json(shown["added"])
         return Merged(shown["version"], shown["merged"], tuple(shown["removed"]), added)
+    if "noted" in shown:
+        return Noted(shown["version"], shown["noted"], shown["forgotten"], shown["traces"])
     return Committed(
         shown["version"],
         tuple(shown["catalog"]),
@@ -120,14 +143,28 @@ def record_from_json(text: str) -> Record:
         tuple(_changed_from_json(changed) for changed in shown["changed"]),
         tuple(shown["dropped"]),
         tuple(_altered_from_json(altered) for altered in shown.get("altered", ())),
+        shown.get("notes", {}),
     )
 
 
-def log_files(record: Record) -> Iterator[DataFile]:
-    """The files that the log needs for good, also when a merge has replaced them in the base."""
+def log_files(record: Record, forgotten: Mapping[str, int]) -> Iterator[DataFile]:
+    """The files that the log needs, also when a merge has replaced them in the base, until it is forgotten."""
     if isinstance(record, Committed):
         for changed in record.changed:
-            yield from (*changed.inserted, *changed.weighted)
+            if record.version > forgotten.get(changed.relation, 0):
+                yield from (*changed.inserted, *changed.weighted)
+
+
+def forgotten_after(records: Iterable[Record]) -> dict[str, int]:
+    """How far the log of each relation is forgotten after all records; a relation that is created begins anew."""
+    found: dict[str, int] = {}
+    for record in records:
+        if isinstance(record, Noted):
+            found.update(record.forgotten)
+        elif isinstance(record, Committed):
+            for created in record.created:
+                found.pop(created.relation, None)
+    return found
 
 
 def _files_to_json(files: tuple[DataFile, ...]) -> list[list[Any]]:

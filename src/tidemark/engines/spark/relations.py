@@ -20,7 +20,7 @@ import pyarrow as pa
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.types import Schema
 from tidemark.engines.spark.names import column_names
-from tidemark.engines.spark.records import Altered, Changed, Committed, Created, DataFile, Record
+from tidemark.engines.spark.records import Altered, Changed, Committed, Created, DataFile, Noted, Record
 from tidemark.log import deltas
 
 FALL: Final = 8
@@ -94,6 +94,8 @@ Entries: TypeAlias = Callable[[Relation, Changed], pa.Table | None]
 def apply(relations: Relations, record: Record, entries: Entries) -> dict[str, Relation]:
     """The stored relations after a record."""
     result = dict(relations)
+    if isinstance(record, Noted):
+        return result
     if not isinstance(record, Committed):
         result[record.relation] = result[record.relation].with_merge(record.removed, record.added, record.version)
         return result

@@ -2,7 +2,7 @@
 
 Files that no record names were staged by a commit that never happened. They wait for a while, because the JVM of a
 process that was killed may still be writing. Files that a merge replaced wait for foreign readers that are in the
-middle of them; those that the log needs stay for good.
+middle of them; those that the log needs stay until it is forgotten.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tidemark.engines.spark.lake import STATES, TABLES
 from tidemark.engines.spark.options import Options
-from tidemark.engines.spark.records import Merged, log_files
+from tidemark.engines.spark.records import Altered, Committed, Merged, forgotten_after, log_files
 from tidemark.engines.spark.relations import Relations
 from tidemark.engines.spark.transactions import Row
 
@@ -44,9 +44,15 @@ def _named_files(relations: Relations, rows: Iterable[Row]) -> tuple[set[str], d
     """The files that are needed, and those that merges and alterations replaced, with the time when they did."""
     needed = {file.path for relation in relations.values() for file in (*relation.files, *relation.published)}
     replaced: dict[str, float] = {}
+    rows = list(rows)
+    forgotten = forgotten_after(row.record for row in rows)
     for row in rows:
-        needed.update(file.path for file in log_files(row.record))
-        removals = [row.record] if isinstance(row.record, Merged) else row.record.altered
+        needed.update(file.path for file in log_files(row.record, forgotten))
+        removals: tuple[Merged | Altered, ...] = ()
+        if isinstance(row.record, Merged):
+            removals = (row.record,)
+        elif isinstance(row.record, Committed):
+            removals = row.record.altered
         replaced.update((path, row.time.timestamp()) for removal in removals for path in removal.removed)
     return needed, replaced
 

@@ -8,8 +8,9 @@ its record names was written before.
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,8 +20,9 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Tr
 from deltalake.exceptions import DeltaError
 
 from tidemark.engines.spark.options import Options
-from tidemark.engines.spark.records import Record, record_from_json, record_to_json
+from tidemark.engines.spark.records import Committed, Record, record_from_json, record_to_json
 from tidemark.errors import TidemarkError
+from tidemark.log.commit import Logged
 
 APPLICATION: Final = "tidemark"
 COMPACTED_BYTES: Final = 16 * 1024 * 1024
@@ -162,6 +164,48 @@ class Transactions:
         self._table.cleanup_metadata()
         self._uncompacted = 0
         return True
+
+    def forget(self, is_needed: Callable[[str, int, int], bool]) -> None:
+        """Rewrite the table without the deltas that nobody needs, by relation, sequence and version, and without
+        forgotten traces. It is one Delta commit, which is there or is not."""
+        table = self._read(_SCHEMA.names).sort_by("sequence")
+        rows = table.to_pylist()
+        traces = max((json.loads(r["record"]).get("traces", 0) for r in rows), default=0)
+        for r in rows:
+            if "noted" in json.loads(r["record"]):
+                continue
+            cells = zip(r["relations"] or (), r["deltas"] or (), strict=True)
+            kept = [(name, data) for name, data in cells if is_needed(name, r["sequence"], r["version"])]
+            r["relations"], r["deltas"] = [n for n, _ in kept], [d for _, d in kept]
+            if r["version"] <= traces:
+                r["trace"] = None
+        properties = CommitProperties(app_transactions=[Transaction(APPLICATION, self.sequence)])
+        rewritten = pa.Table.from_pylist(rows, schema=_SCHEMA)
+        write_deltalake(
+            self._table,
+            rewritten,
+            mode="overwrite",
+            commit_properties=properties,
+            post_commithook_properties=_NO_HOOKS,
+        )
+        self._table = _opened(self._path)
+        self._recent.clear()
+        self._recent_bytes = 0
+        self._uncompacted = self._options.compact_every
+
+    def logged(self) -> list[Logged]:
+        """How much each transaction logs of each relation: inline, and in files."""
+        found: list[Logged] = []
+        for r in self._read(["version", "record", "relations", "deltas"]).to_pylist():
+            record = record_from_json(r["record"])
+            if not isinstance(record, Committed):
+                continue
+            inline = zip(r["relations"] or (), r["deltas"] or (), strict=True)
+            found += [Logged(name, r["version"], len(data)) for name, data in inline]
+            for changed in record.changed:
+                size = sum(file.size_bytes for file in (*changed.inserted, *changed.weighted))
+                found += [Logged(changed.relation, r["version"], size)] if size else []
+        return found
 
     def _read(self, columns: list[str], filters: list[tuple[str, str, int]] | None = None) -> pa.Table:
         return self._table.to_pyarrow_table(columns=columns, filters=filters)

@@ -1,0 +1,105 @@
+"""Bringing what lags up to date: the same network and the same laws as for a transaction, over a block of many
+versions.
+
+A snapshot or continual query has a network of its own, whose nodes (its content, and the counts that serve it) are
+stored as of its tidemark. Everything below is stored as of now, so that the old state is what is stored without the net
+log since the tidemark (``calculus.as_of``): logical rollback, and never a copy of an old table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from tidemark.algebra.plans import Plan, Scan, relations_of, transform
+from tidemark.engines.base import Engine
+from tidemark.network import Network, Node, Wave, build, propagate
+from tidemark.network.autonomous import Known
+from tidemark.network.build import Definition
+from tidemark.network.nodes import REPLACED, NodeKind
+from tidemark.network.refreshes import RefreshCache
+
+
+@dataclass(frozen=True)
+class Lagging:
+    """The network of one relation that lags, and what it reads below."""
+
+    name: str
+    network: Network
+    below: frozenset[str]
+
+    @property
+    def stored(self) -> tuple[Node, ...]:
+        """The nodes that are kept, from the lowest level up."""
+        return tuple(node for node in self.network.nodes.values() if node.is_stored)
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """What is stored of it: two definitions of one shape can go on from the same content."""
+        return tuple((node.name, node.kind, node.schema.names, node.schema.types) for node in self.stored)
+
+    def refreshed(self, deltas: Mapping[str, pa.Table], engine: Engine, cache: RefreshCache) -> Wave:
+        """What the net changes since the tidemark do to its nodes. ``deltas`` has those of the relations below."""
+        wave = propagate(self.network, deltas, engine, cache)
+        return self._own(wave)
+
+    def evaluated(self, engine: Engine, cache: RefreshCache) -> Wave:
+        """The change to what the definition gives now, from the whole of it: for one whose log is gone."""
+        nodes = {node.name: replace(node, strategy=REPLACED, shared=()) for node in self.stored}
+        whole = Network(nodes)
+        return self._own(propagate(whole, {}, engine, replace(cache, plans={}, finders={}, interests={}, columns={})))
+
+    def _own(self, wave: Wave) -> Wave:
+        """The wave without the deltas that it began with, and those that are not stored."""
+        own = {node.name for node in self.stored}
+        return Wave({name: delta for name, delta in wave.deltas.items() if name in own}, wave.steps)
+
+
+def lagging(name: str, plan: Plan, strategy: str = "auto") -> Lagging:
+    """The network of a relation that lags. Its inner states are its own, since those of others are as of other
+    versions; they are numbered, so that they have the names that they had when the columns below become more."""
+    network = build((Definition(name, plan, strategy),))
+    states = [node.name for node in network.nodes.values() if node.kind is NodeKind.STATE]
+    names = {state: f"_state_of_{name}_{number}" for number, state in enumerate(sorted(states, key=_order(network)))}
+    nodes = {names.get(n, n): _renamed(node, names) for n, node in network.nodes.items()}
+    read = frozenset(relation for node in nodes.values() for relation in relations_of(node.plan))
+    return Lagging(name, Network(nodes), read - nodes.keys())
+
+
+def _order(network: Network):  # type: ignore[no-untyped-def]
+    places = {name: place for place, name in enumerate(network.nodes)}
+    return lambda name: (network.nodes[name].level, places[name])
+
+
+def _renamed(node: Node, names: Mapping[str, str]) -> Node:
+    def renamed(plan: Plan) -> Plan:
+        def other(part: Plan) -> Plan | None:
+            if isinstance(part, Scan) and part.relation in names:
+                return replace(part, relation=names[part.relation])
+            return None
+
+        return transform(plan, other)
+
+    return replace(
+        node,
+        name=names.get(node.name, node.name),
+        plan=renamed(node.plan),
+        influents=frozenset(names.get(influent, influent) for influent in node.influents),
+        shared=tuple((renamed(plan), name) for plan, name in node.shared),
+    )
+
+
+@dataclass
+class LaggingCaches:
+    """What was worked out about relations that lag, by name, while their definitions stay."""
+
+    kept: dict[str, tuple[Plan, Lagging, RefreshCache]] = field(default_factory=dict)
+
+    def get(self, name: str, plan: Plan, strategy: str, known: Known) -> tuple[Lagging, RefreshCache]:
+        found = self.kept.get(name)
+        if found is None or found[0] is not plan:
+            made = lagging(name, plan, strategy)
+            found = self.kept[name] = (plan, made, RefreshCache(ahead=made.below, known=known))
+        return found[1], found[2]

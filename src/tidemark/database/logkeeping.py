@@ -1,0 +1,306 @@
+"""Keeping the log bounded: who needs what of it, and dropping the rest.
+
+It is done after some commits, not after each, and apart from them: what is dropped is what nobody asks for, so that a
+crash before or after it leaves a database that answers alike.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+
+from tidemark.algebra.clock import CLOCK
+from tidemark.continual.retention import (
+    INVALIDATE,
+    KEEP,
+    REFRESH,
+    Consumer,
+    Cut,
+    Limits,
+    Retained,
+    bytes_of,
+    compacted,
+    cut_for,
+    horizon_by_size,
+)
+from tidemark.database.conditions import earlier
+from tidemark.database.continual import Continual
+from tidemark.database.retained import NOTE, must_reach, retained
+from tidemark.database.standing import ACTIVE, CONSUMER, lagging_of, note_name, numbered
+from tidemark.database.store import Store
+from tidemark.errors import TidemarkError
+from tidemark.log.commit import Forgetting, noted
+from tidemark.sql.catalog import View, kind_of
+from tidemark.sql.text import Source
+from tidemark.sql.triggers import OnChange, When, leaves, period_of
+
+_logger = logging.getLogger("tidemark.log")
+LIMITS, TIMES = "log limits", "log times"
+EVERY: Final = 128
+"""After so many versions at most the log is looked through."""
+SAMPLES: Final = 256
+"""So many versions are kept with their times, to know how old others are about."""
+
+
+@dataclass(frozen=True)
+class Subscribed:
+    """A subscriber with a name, as it is noted: the relation and the version up to which it has read."""
+
+    relation: str
+    mark: int
+    policy: str = KEEP
+
+    def to_note(self) -> str:
+        return json.dumps([self.relation, self.mark, self.policy])
+
+    @staticmethod
+    def of_note(text: str) -> Subscribed:
+        return Subscribed(*json.loads(text))
+
+
+class LogKeeper:
+    """Drops what nobody needs of the log of one database."""
+
+    def __init__(self, store: Store, continual: Continual) -> None:
+        self._store, self._continual = store, continual
+        self._last = store.version
+        self._is_keeping = False
+        store.after_commit.append(lambda deltas: self._committed())
+
+    @property
+    def limits(self) -> Limits:
+        return Limits.of_note(self._store.notes.get(LIMITS))
+
+    def set_limits(self, options: Mapping[str, str]) -> None:
+        """ALTER LOG SET: the options that are named; what is not named stays."""
+        limits = self.limits
+        for name, text in options.items():
+            none = text.lower() in ("none", "null")
+            try:
+                match name:
+                    case "versions":
+                        limits = replace(limits, versions=None if none else _count(text))
+                    case "age":
+                        limits = replace(limits, age=None if none else period_of(text, Source(text)).text)
+                    case "size":
+                        limits = replace(limits, size=None if none else bytes_of(text))
+                    case _:
+                        raise TidemarkError(
+                            "unsupported", f"the log has no option {name!r}", hint="versions, age and size"
+                        )
+            except ValueError as error:
+                raise TidemarkError("syntax", str(error)) from error
+        self.note({LIMITS: limits.to_note()})
+        self.keep()
+
+    def note(self, notes: Mapping[str, str | None]) -> None:
+        self._store.engine.note(notes)
+        self._store.notes = noted(self._store.notes, notes)
+
+    # Consumers
+
+    def consumers(self) -> list[Consumer]:
+        """Everybody who reads the log, with the water mark."""
+        found = [self._of_lagging(view) for view in self._store.catalog.lagging_views if self._needs_log(view)]
+        for name, text in self._store.notes.items():
+            if name.startswith(CONSUMER):
+                one = Subscribed.of_note(text)
+                label = name.removeprefix(CONSUMER)
+                found.append(
+                    Consumer(label, "subscriber", frozenset({one.relation}), one.mark, one.policy, each_version=True)
+                )
+        return found
+
+    def _needs_log(self, view: View) -> bool:
+        standing = self._continual.standing(view.name)
+        return standing.status == ACTIVE and not standing.invalid
+
+    def _of_lagging(self, view: View) -> Consumer:
+        assert view.lag is not None
+        named = {leaf.relation for leaf in leaves(view.lag.trigger) if isinstance(leaf, OnChange | When)} - {None}
+        default = REFRESH if named else INVALIDATE
+        relations = lagging_of(view).below | frozenset(name for name in named if name is not None)
+        mark = self._continual.standing(view.name).tidemark
+        return Consumer(view.name, kind_of(view), relations, mark, view.options.get("lag", default))
+
+    def subscribed(
+        self, name: str, relation: str, since: int | None, policy: str
+    ) -> tuple[int | None, Callable[[int], None]]:
+        """Where a subscriber with a name goes on, and how it says how far it has come.
+
+        One that is new and asks for the content first is noted when it has dealt with that.
+        """
+        if policy not in (KEEP, INVALIDATE):
+            raise TidemarkError("type", f"lag = {policy!r} is not known", hint=f"{KEEP} or {INVALIDATE}")
+        text = self._store.notes.get(f"{CONSUMER}{name}")
+        if text is not None:
+            known = Subscribed.of_note(text)
+            if known.relation != relation:
+                raise TidemarkError("exists", f"the subscriber {name!r} follows {known.relation!r}")
+            since = known.mark
+
+        def mark(version: int) -> None:
+            self.note({f"{CONSUMER}{name}": Subscribed(relation, version, policy).to_note()})
+
+        if since is not None:
+            must_reach(self._store, relation, since)
+            mark(since)
+        return since, mark
+
+    def forget_subscriber(self, name: str) -> None:
+        if f"{CONSUMER}{name}" not in self._store.notes:
+            raise TidemarkError(
+                "unknown_relation", f"there is no subscriber {name!r}", hint="SHOW CONSUMERS lists them"
+            )
+        self.note({f"{CONSUMER}{name}": None})
+
+    # Keeping
+
+    def _committed(self) -> None:
+        versions = self.limits.versions if self._store.notes.get(LIMITS) else None
+        every = EVERY if versions is None else max(1, min(EVERY, versions // 4))
+        if self._store.version - self._last < every or self._is_keeping:
+            return
+        try:
+            self.keep()
+        except Exception:  # the transaction is committed: what comes after must not fail it
+            _logger.exception("the log could not be looked through")
+
+    def keep(self) -> None:
+        """Drop what nobody needs, now."""
+        store = self._store
+        self._last = store.version
+        if not self.limits.any or self._is_keeping:
+            return
+        self._is_keeping = True
+        try:
+            times = self._times()
+            horizon = self._horizon(times)
+            if horizon > retained(store).full:
+                self._urge(horizon)
+                self._drop(horizon, times)
+            else:
+                self.note({TIMES: json.dumps(times)})
+        finally:
+            self._is_keeping = False
+
+    def _times(self) -> list[tuple[int, str]]:
+        """Some versions with the times when they were the last, the newest at the end."""
+        known = [(int(v), str(t)) for v, t in json.loads(self._store.notes.get(TIMES, "[]"))]
+        known.append((self._store.version, self._store.now().isoformat()))
+        return known if len(known) <= SAMPLES else known[-1 : -len(known) : -2][::-1]
+
+    def _horizon(self, times: Iterable[tuple[int, str]]) -> int:
+        """The version up to which the limits let the log go."""
+        limits, store = self.limits, self._store
+        found = [0]
+        if limits.versions is not None:
+            found.append(store.version - limits.versions)
+        if limits.age is not None:
+            oldest = earlier(store.now(), period_of(limits.age, Source(limits.age)))
+            found += [version for version, time in times if dt.datetime.fromisoformat(time) <= oldest]
+        if limits.size is not None:
+            found.append(horizon_by_size(((one.version, one.bytes) for one in store.engine.logged()), limits.size))
+        return max(found)
+
+    def _urge(self, horizon: int) -> None:
+        """Let those who lag too far behind catch up, or give up."""
+        for consumer in self.consumers():
+            if consumer.mark >= horizon:
+                continue
+            if consumer.policy == REFRESH and consumer.name in self._store.catalog.relations:
+                self._continual.refresh(consumer.name)
+            elif consumer.policy == INVALIDATE:
+                self._invalidate(consumer)
+
+    def _invalidate(self, consumer: Consumer) -> None:
+        if consumer.kind == "subscriber":
+            self.note({f"{CONSUMER}{consumer.name}": None})
+            return
+        standing = self._continual.standing(consumer.name)
+        self.note({note_name(consumer.name): replace(standing, invalid=True).to_note()})
+
+    def _drop(self, horizon: int, times: list[tuple[int, str]]) -> None:
+        store, consumers = self._store, [one for one in self.consumers() if one.mark < horizon]
+        before = retained(store)
+        others: dict[str, Cut] = {}
+        log: dict[str, Forgetting] = {}
+        for name, relation in store.catalog.relations.items():
+            if isinstance(relation, View) and not relation.materialized:
+                continue
+            born = store.created[name]
+            cut = cut_for(name, horizon, consumers)
+            was = before.of(name, born)
+            cut = replace(cut, full=max(cut.full, was.full))
+            if born >= cut.full or (cut.full <= was.full and cut.points == was.points):
+                cut = was
+            else:
+                log[name] = self._forgetting(name, cut)
+            if cut != Retained(horizon).of(name, born):
+                others[name] = cut
+        notes: dict[str, str | None] = {
+            NOTE: Retained(horizon, others).to_note(),
+            TIMES: json.dumps([(version, time) for version, time in times if version >= horizon]),
+        }
+        for note, text in store.notes.items():
+            found = numbered(note)
+            if found is not None and int(text.partition(" ")[0]) <= self._cut_of(found[0], horizon, others):
+                notes[note] = None
+        store.engine.forget(log, horizon, notes)
+        store.notes = noted(store.notes, notes)
+        self._continual.forget_results()
+
+    def _cut_of(self, name: str, horizon: int, others: Mapping[str, Cut]) -> int:
+        return Retained(horizon, others).of(name, self._store.created.get(name, 0)).full
+
+    def _forgetting(self, name: str, cut: Cut) -> Forgetting:
+        if not cut.points:
+            return Forgetting(cut.full)
+        return Forgetting(cut.full, compacted(self._store.engine.changes(name, cut.points[0]), cut))
+
+    # Showing
+
+    def shown(self) -> pa.Table:
+        """SHOW LOG: of each relation the oldest version to be asked for, how much there is, and who needs most of
+        it."""
+        store, sizes, versions = self._store, dict[str, int](), dict[str, int]()
+        for one in store.engine.logged():
+            sizes[one.relation] = sizes.get(one.relation, 0) + one.bytes
+            versions[one.relation] = versions.get(one.relation, 0) + 1
+        consumers = self.consumers()
+        rows = []
+        for name, relation in store.catalog.relations.items():
+            if name == CLOCK or (isinstance(relation, View) and not relation.materialized):
+                continue
+            cut = retained(store).of(name, store.created[name])
+            reading = sorted((one.mark, one.name) for one in consumers if name in one.relations)
+            mark, slowest = reading[0] if reading else (None, None)
+            oldest = max(cut.full, store.created[name])
+            rows.append((name, oldest, versions.get(name, 0), sizes.get(name, 0), len(reading), mark, slowest))
+        names = ("relation", "oldest", "versions", "bytes", "consumers", "water_mark", "slowest")
+        types = (pa.string(), *[pa.int64()] * 5, pa.string())
+        columns = list(zip(*rows, strict=True)) or [()] * len(names)
+        return pa.table({n: pa.array(c, t) for n, c, t in zip(names, columns, types, strict=True)})
+
+    def shown_consumers(self) -> pa.Table:
+        """SHOW CONSUMERS: everybody who reads the log."""
+        rows = [
+            (one.name, one.kind, ", ".join(sorted(one.relations)), one.mark, self._store.version - one.mark, one.policy)
+            for one in self.consumers()
+        ]
+        names = ("name", "kind", "relations", "water_mark", "lag", "policy")
+        types = (pa.string(), pa.string(), pa.string(), pa.int64(), pa.int64(), pa.string())
+        columns = list(zip(*rows, strict=True)) or [()] * len(names)
+        return pa.table({n: pa.array(c, t) for n, c, t in zip(names, columns, types, strict=True)})
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError(f"{text!r} is not a number of versions")
+    return int(text)

@@ -1,0 +1,110 @@
+"""How far a snapshot or continual query has come: its tidemark, its last execution and its results, as a note.
+
+The note is committed together with the content, so that after any crash both are of the same version.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from tidemark.continual.lagging import Lagging, lagging
+from tidemark.errors import TidemarkError
+from tidemark.sql.catalog import Catalog, View, kind_of
+from tidemark.sql.continual_statements import QUERY, SNAPSHOT
+
+ACTIVE, STOPPED = "active", "stopped"
+_NOTE, _RESULT, FORGOTTEN, CONSUMER = "lag ", "result ", "forgotten ", "consumer "
+
+
+@dataclass(frozen=True)
+class Standing:
+    """``tidemark``: the version up to which the content is true. ``executed``: when it was last brought up to date.
+
+    ``results``: the number of the last result of a continual query. ``invalid``: the log since the tidemark is gone, so
+    that the next time it is evaluated as a whole. ``error``: why the last attempt failed.
+    """
+
+    tidemark: int
+    executed: dt.datetime
+    results: int = 0
+    status: str = ACTIVE
+    invalid: bool = False
+    error: str | None = None
+
+    def to_note(self) -> str:
+        return json.dumps({**asdict(self), "executed": self.executed.isoformat()})
+
+    @staticmethod
+    def of_note(text: str) -> Standing:
+        shown = json.loads(text)
+        return Standing(**{**shown, "executed": dt.datetime.fromisoformat(shown["executed"])})
+
+
+def note_name(relation: str) -> str:
+    return f"{_NOTE}{relation}"
+
+
+def result_note(relation: str, number: int) -> str:
+    return f"{_RESULT}{number} of {relation}"
+
+
+def numbered(note: str) -> tuple[str, int] | None:
+    """The continual query and the number of a result, from the name of its note.
+
+    >>> numbered(result_note("q", 3)), numbered("lag q")
+    (('q', 3), None)
+    """
+    if not note.startswith(_RESULT):
+        return None
+    number, _, relation = note.removeprefix(_RESULT).partition(" of ")
+    return relation, int(number)
+
+
+_kept: dict[str, tuple[View, Lagging]] = {}
+_MOST_KEPT: Final = 4096
+
+
+def lagging_of(view: View) -> Lagging:
+    """The network of a view that lags."""
+    found = _kept.get(view.name)
+    if found is None or found[0].plan is not view.plan:
+        if len(_kept) >= _MOST_KEPT:
+            _kept.clear()
+        found = _kept[view.name] = (view, lagging(view.name, view.plan, view.options.get("strategy", "auto")))
+    return found[1]
+
+
+def notes_of(
+    begins: Iterable[View], ends: Iterable[View], dropped: Iterable[str], version: int, now: dt.datetime
+) -> dict[str, str | None]:
+    """What a commit notes about what begins to lag in it, and about what is gone."""
+    notes: dict[str, str | None] = {note_name(view.name): None for view in ends}
+    notes.update((f"{FORGOTTEN}{name}", None) for name in dropped)
+    for view in begins:
+        notes[note_name(view.name)] = Standing(version, now).to_note()
+        if view.lag is not None and view.lag.kind == QUERY:
+            notes[result_note(view.name, 0)] = f"{version} {now.isoformat()}"
+    return notes
+
+
+def dropped_as(view: View) -> str:
+    """The word by which DROP names a view."""
+    return kind_of(view).upper() if kind_of(view) in (SNAPSHOT, QUERY) else "VIEW"
+
+
+def must_mean_the_same(before: Catalog, after: Catalog, changed: str) -> None:
+    """Refuse another definition under something that lags, if what is stored of it would no longer go with the log."""
+    for view in after.lagging_views:
+        known = before.get(view.name)
+        if not isinstance(known, View) or known.plan is view.plan:
+            continue
+        if known.meaning is not view.meaning or lagging_of(known).shape != lagging_of(view).shape:
+            raise TidemarkError(
+                "dependents",
+                f"{changed!r} cannot be redefined, because the {kind_of(view)} {view.name!r} stands on it and lags",
+                hint=f"DROP {dropped_as(view)} {view.name} first, and create it again afterwards",
+            )

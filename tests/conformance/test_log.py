@@ -1,0 +1,131 @@
+"""The log: limits drop what nobody needs, consumers get what they need, and errors name the oldest version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidemark as tm
+from tests.conformance.conftest import open_database
+from tests.support import rows, weights_of
+
+SPARK_VARIANTS = ("spark",)
+
+SETUP = """
+CREATE TABLE t (a INT PRIMARY KEY, b INT);
+CREATE MATERIALIZED VIEW v AS SELECT b, COUNT(*) AS n FROM t GROUP BY b;
+"""
+
+
+@pytest.fixture
+def db(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tm.Database]:
+    """The sum of all changes is the content only while all of the log is there, so the end is checked by audits."""
+    database = open_database(engine, request, tmp_path)
+    yield database
+    check_what_is_left(database)
+    database.close()
+
+
+def check_what_is_left(db: tm.Database) -> None:
+    for view in db._store.catalog.materialized_views:
+        assert db.audit(view.name).num_rows == 0
+
+
+def fill(db: tm.Database, first: int, count: int) -> None:
+    for a in range(first, first + count):
+        db.insert("t", [(a, a % 3)])
+
+
+def shown(db: tm.Database, what: str = "LOG") -> dict[str, dict[str, Any]]:
+    table = db.execute(f"SHOW {what}")
+    assert table is not None
+    return {row["relation" if what == "LOG" else "name"]: row for row in table.to_pylist()}
+
+
+def test_versions_beyond_the_limit_go_and_errors_name_the_oldest(db: tm.Database) -> None:
+    db.execute(SETUP)
+    fill(db, 0, 10)
+    assert db.changes("t").num_rows == 10, "without limits everything is kept"
+    db.execute("ALTER LOG SET (versions = 4)")
+    oldest = db.version - 4
+    assert shown(db)["t"]["oldest"] == oldest
+    assert db.changes("t", since=oldest).num_rows == 4
+    expected = rows(db.query(f"SELECT * FROM t AS OF VERSION {oldest}"))
+    assert expected == [(a, a % 3) for a in range(6)]
+    for ask in (
+        lambda: db.changes("t", since=oldest - 1),
+        lambda: db.changes("v"),
+        lambda: db.subscribe("t", since=oldest - 1).poll(),
+        lambda: db.query(f"SELECT * FROM v AS OF VERSION {oldest - 1}"),
+    ):
+        with pytest.raises(tm.TidemarkError) as error:
+            ask()
+        assert error.value.code == "version" and str(oldest) in str(error.value)
+    with pytest.raises(tm.TidemarkError, match="no longer kept"):
+        db.trace(3)
+    db.execute("CREATE TABLE later (x INT); INSERT INTO later VALUES (1)")
+    assert db.changes("later").num_rows == 1, "what is created later is logged from its beginning"
+    fill(db, 10, 6)
+    assert shown(db)["t"]["oldest"] > oldest, "it goes on by itself"
+    assert rows(db.query("SELECT COUNT(*) FROM t")) == [(16,)]
+
+
+def test_the_log_waits_for_who_says_so_and_keeps_the_net_effect(db: tm.Database) -> None:
+    db.execute(SETUP)
+    fill(db, 0, 3)
+    db.execute("CREATE SNAPSHOT s WITH (lag = 'keep') AS SELECT b, SUM(a) AS total FROM t GROUP BY b REFRESH ON DEMAND")
+    mark = db.version
+    fill(db, 3, 6)
+    db.execute("DELETE FROM t WHERE a < 6 AND a > 2")
+    db.execute("CREATE SNAPSHOT later WITH (lag = 'keep') AS SELECT a FROM t REFRESH ON DEMAND")
+    fill(db, 20, 8)
+    db.execute("ALTER LOG SET (versions = 2)")
+    assert shown(db, "CONSUMERS")["s"]["water_mark"] == mark
+    # Between the two marks three rows came and went: they are gone from the log.
+    assert shown(db)["t"]["versions"] <= 2 + 2 + 2
+    with pytest.raises(tm.TidemarkError):
+        db.changes("t", since=mark + 1)
+    for name in ("s", "later"):
+        db.execute(f"REFRESH {name}")
+        assert db.audit(name).num_rows == 0
+    expected = rows(db.query("SELECT b, SUM(a) AS total FROM t GROUP BY b"))
+    assert rows(db.query("SELECT * FROM s")) == expected
+    assert rows(db.query("SELECT * FROM later")) == rows(db.query("SELECT a FROM t"))
+
+
+def test_the_log_does_not_wait_for_others(db: tm.Database) -> None:
+    db.execute(SETUP)
+    db.execute("CREATE SNAPSHOT invalid AS SELECT b, SUM(a) AS total FROM t GROUP BY b REFRESH ON DEMAND")
+    db.execute("CREATE SNAPSHOT urged WITH (lag = 'refresh') AS SELECT DISTINCT b FROM t REFRESH ON DEMAND")
+    fill(db, 0, 9)
+    db.execute("ALTER LOG SET (versions = 3)")
+    status = shown(db, "SNAPSHOTS")
+    assert {name: row["status"] for name, row in status.items()} == {"invalid": "invalid", "urged": "active"}
+    assert rows(db.query("SELECT * FROM urged")) == [(0,), (1,), (2,)]
+    fill(db, 9, 1)
+    before = db.version
+    db.execute("REFRESH invalid")
+    assert rows(db.query("SELECT * FROM invalid")) == [(0, 18), (1, 12), (2, 15)]
+    made = db.changes("invalid", since=before).drop_columns(["_version"])
+    assert weights_of(made) == {(0, 18): 1, (1, 12): 1, (2, 15): 1}, "the change is exact, though the log was gone"
+    fill(db, 10, 1)
+    db.execute("REFRESH invalid")
+    assert rows(db.query("SELECT * FROM invalid")) == [(0, 18), (1, 22), (2, 15)]
+
+
+def test_limits_by_size_and_what_is_no_limit(db: tm.Database) -> None:
+    db.execute(SETUP)
+    fill(db, 0, 12)
+    before = sum(row["bytes"] for row in shown(db).values())
+    db.execute(f"ALTER LOG SET (size = '{before // 2} B')")
+    assert sum(row["bytes"] for row in shown(db).values()) <= before // 2
+    oldest = shown(db)["t"]["oldest"]
+    db.execute("ALTER LOG SET (size = none)")
+    fill(db, 12, 3)
+    assert shown(db)["t"]["oldest"] == oldest
+    for wrong in ("versions = 'many'", "size = 'big'", "age = 'old'", "colour = 'red'"):
+        with pytest.raises(tm.TidemarkError):
+            db.execute(f"ALTER LOG SET ({wrong})")
