@@ -174,9 +174,7 @@ class Clauses:
             case Atom(predicate=predicate):
                 positions, key = bound_part(part, binding)
                 if any(True for _ in self.facts.relations[predicate].matching(positions, [key])):
-                    return Absence(
-                        predicate, (), f"in no row of {part} is the same value where a variable stands twice"
-                    )
+                    return Absence(predicate, (), f"no row of {part} has the same value where a variable stands twice")
                 if predicate not in self.program.predicates:
                     return self.base.why_not_base(predicate, tuple(zip(positions, key, strict=True)))
                 return self._absence(predicate, dict(zip(positions, key, strict=True)), above)

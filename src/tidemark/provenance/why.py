@@ -80,7 +80,7 @@ def _made(
 def _scanned(questions: Questions, scan: Scan, row: Row) -> Derivation:
     definition = questions.definitions.get(scan.relation)
     if definition is None:
-        return _made(Kind.TABLE, scan, row, "")
+        return _made(Kind.TABLE, scan, row, questions.notes.get((scan.relation, row), ""))
     return _made(Kind.VIEW, scan, row, "", (questions.why(definition, row),))
 
 
