@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 
 import pyarrow as pa
 
 from tidemark.algebra.clock import CLOCK
+from tidemark.algebra.expressions import Value
 from tidemark.algebra.plans import Given, Negate, Plan, Stored, union
 from tidemark.algebra.types import VERSION
 from tidemark.calculus.as_of import Block, resolve
 from tidemark.database.advising import Advice, advise
 from tidemark.database.auditing import audit, audit_as_of
+from tidemark.database.causes import cause
 from tidemark.database.classifying import Classification, classify
 from tidemark.database.clock import must_be_later, naive, stored_time
 from tidemark.database.continual import Continual
@@ -37,7 +39,7 @@ from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
 from tidemark.network.settle import settle
-from tidemark.provenance import Answer
+from tidemark.provenance import Answer, Cause
 from tidemark.sql import statements as st
 from tidemark.sql.catalog import Relation, View
 from tidemark.sql.changes import bind_change
@@ -404,30 +406,39 @@ class Database:
             store = self._store
             return explain(relation, store.network, store.catalog, store.refreshes, store.boundaries)
 
-    def why(self, relation: str, row: WantedRow, *, rows: int = 3) -> Answer:
+    def why(self, relation: str, row: WantedRow, *, version: int | None = None, rows: int = 3) -> Answer | Cause:
         """Why a row is in a relation: one derivation, down to stored rows. ``str`` of it is a tree for people.
 
         ``row`` has a value for each column, or is a dict of some columns, which picks the first row that has these
         values. Of many rows that one rests on, as in a group, ``rows`` are shown. If the row is not there, the answer
         says why not, and its ``is_there`` is false.
+
+        With a ``version`` the answer is the ``Cause`` of what that version did to the row: the rows that were inserted
+        or deleted in tables without which it would not have come or gone.
         """
         with self._store.lock:
             self._store.must_be_open()
             transaction = self._session or self._begin()
             found = self._relation_in(transaction, relation)
-            return explained(found, wanted_values(row, found), transaction, rows)
+            return self._why(transaction, found, wanted_values(row, found), version, rows)
 
-    def why_not(self, relation: str, row: WantedRow, *, rows: int = 3) -> Answer:
+    def why_not(self, relation: str, row: WantedRow, *, version: int | None = None, rows: int = 3) -> Answer | Cause:
         """Why a row is not in a relation: for each way in which it could have come, the first thing that fails. If the
-        row is there, the answer says why."""
-        return self.why(relation, row, rows=rows)
+        row is there, the answer says why. With a ``version``, the same as ``why``."""
+        return self.why(relation, row, version=version, rows=rows)
+
+    def _why(
+        self, transaction: Transaction, found: Relation, wanted: Mapping[int, Value], version: int | None, rows: int = 3
+    ) -> Answer | Cause:
+        if version is None:
+            return explained(found, wanted, transaction, rows)
+        return cause(self._store, self._relation(found.name), wanted, version, rows)
 
     def _explained_row(self, statement: st.ExplainWhy, source: Source) -> pa.Table:
         transaction = self._session or self._begin()
         found = self._relation_in(transaction, statement.relation)
         values = bind_row(statement.row, found.schema, found.name, source)
-        answer = explained(found, values, transaction)
-        return pa.table({"explain": str(answer).splitlines()})
+        return pa.table({"explain": str(self._why(transaction, found, values, statement.version)).splitlines()})
 
     def _relation_in(self, transaction: Transaction, name: str) -> Relation:
         catalog = transaction.catalog

@@ -134,12 +134,15 @@ class Evaluation:
         return progress
 
     def _take(self, reading: _Reading, found: set[Row]) -> bool:
-        rows = self.rows(reading.rule.head.predicate)
-        added = rows.add(reading.accept(found) if reading.accept is not None and found else found)
+        added = self._add(reading.rule.head.predicate, reading.accept(found) if reading.accept and found else found)
         if added:
             self._grew = reading.rule.head.predicate
-            self.limits.check(0, len(rows), self._grew)
+            self.limits.check(0, len(self.rows(self._grew)), self._grew)
         return bool(added)
+
+    def _add(self, predicate: str, found: Iterable[Row]) -> list[Row]:
+        """Those of the rows that are new; what they were derived from was there before."""
+        return self.rows(predicate).add(found)
 
     def _grown(self, predicate: str) -> Rows:
         relation = self.relations[predicate]

@@ -47,7 +47,18 @@ class Sources:
     names: dict[Plan, str] = field(default_factory=dict)
 
     def name_of(self, plan: Plan) -> str:
-        return self.names.setdefault(plan, f"{self.prefix}^{len(self.names) + 1}")
+        if plan not in self.names:
+            own = _shown(plan) or self.prefix
+            is_free = own != self.prefix and own not in self.names.values()
+            self.names[plan] = own if is_free else f"{own}^{len(self.names) + 1}"
+        return self.names[plan]
+
+
+def _shown(plan: Plan) -> str | None:
+    """The relation of which a plan shows some rows and columns, and nothing else."""
+    while isinstance(plan, Project | Filter):
+        plan = plan.input
+    return plan.relation if isinstance(plan, Scan) else None
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ class _State:
         for level, rule in demands.queries.late:
             self.evaluation.add_late_rule(level, rule)
         for level, grouping, demand in demands.queries.groupings:
-            self.evaluation.add_late(level, _Groups(self.evaluation, self.program, grouping, demand).answer)
+            self.evaluation.add_late(level, Groups(self.evaluation, self.program, grouping, demand).answer)
 
     def maintain(self, number: int, stratum: StratumDemands) -> None:
         rules = stratum.maintenance
@@ -143,7 +143,7 @@ class _State:
         self.relations[variant(name, NEW)] = Rows()
 
 
-class _Groups:
+class Groups:
     """The groups that a demand asks for, once all their rows are there."""
 
     def __init__(self, evaluation: Evaluation, program: Program, grouping: Grouping, demand: Demand) -> None:

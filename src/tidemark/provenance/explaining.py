@@ -35,6 +35,7 @@ class Explaining(Questions):
         row, _ = few[0]
         times = self.times(scan, row)
         if definition is None:
-            return Derivation(Kind.TABLE, name, scan.schema.names, row, times=times, plan=scan)
+            note = self.notes.get((name, row), "")
+            return Derivation(Kind.TABLE, name, scan.schema.names, row, note, times=times, plan=scan)
         children = (self.why(definition, row),)
         return Derivation(Kind.VIEW, name, scan.schema.names, row, "", children, times, plan=scan)

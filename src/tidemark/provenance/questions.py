@@ -37,12 +37,14 @@ def whole(row: Row) -> Pattern:
 @dataclass(frozen=True)
 class Questions:
     """What can be asked. ``definitions`` are the plans of the stored views; ``approximate`` says which of their
-    columns hold sums of floats, and are compared within the tolerance. ``rows`` is how many of many rows are shown."""
+    columns hold sums of floats, and are compared within the tolerance. ``rows`` is how many of many rows are shown.
+    ``notes`` are to be said of rows of tables."""
 
     ask: Ask
     definitions: Mapping[str, Plan]
     approximate: Mapping[str, Set[int]] = field(default_factory=dict)
     rows: int = 3
+    notes: Mapping[tuple[str, Row], str] = field(default_factory=dict)
 
     def why(self, plan: Plan, row: Row) -> Derivation:
         """Why a row that is there is in the plan."""

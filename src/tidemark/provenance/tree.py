@@ -1,8 +1,8 @@
 """The answers: a derivation is a proof that a row is there, an absence says for each way why it is not.
 
 Both are immutable trees that print as text. The leaves of a derivation are rows that are stored or written in a
-definition, and absences, where something has to be missing. Every other step follows from its children alone: the
-``plan`` of the step, evaluated on the rows of its children, gives its row. Only where a step has more rows below it
+definition, and absences, where something has to be missing. Every other step follows from its children alone: its
+``plan`` or ``rule``, evaluated on the rows of its children, gives its row. Only where a step has more rows below it
 than are shown (``total``) does it need those as well.
 """
 
@@ -16,6 +16,7 @@ from typing import TypeAlias
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.plans import Plan
 from tidemark.algebra.printing import show_value
+from tidemark.algebra.rules import Rule
 from tidemark.algebra.scalar import Row
 
 
@@ -61,6 +62,7 @@ class Derivation:
     total: int | None = None
     passes_on: bool = False
     plan: Plan | None = field(default=None, compare=False, repr=False)
+    rule: Rule | None = field(default=None, compare=False, repr=False)
 
     @property
     def is_there(self) -> bool:
@@ -102,16 +104,23 @@ Answer: TypeAlias = Derivation | Absence
 
 
 def _base_rows(answer: Answer) -> Iterator[tuple[str, Row]]:
-    if isinstance(answer, Derivation):
-        if answer.kind is Kind.TABLE:
-            yield answer.relation, answer.row
-        for child in answer.children:
-            yield from _base_rows(child)
+    """Without recursion, since a derivation can be as deep as a recursion went."""
+    waiting: list[Answer] = [answer]
+    seen: set[int] = set()
+    while waiting:
+        step = waiting.pop()
+        if isinstance(step, Derivation) and id(step) not in seen:
+            seen.add(id(step))
+            if step.kind is Kind.TABLE:
+                yield step.relation, step.row
+            waiting += reversed(step.children)
 
 
 # As text
 
 MOST_LETTERS = 60
+MOST_LEVELS = 40
+"""How deep a tree is shown."""
 
 
 def cell(value: Value) -> str:
@@ -137,19 +146,21 @@ def lines(answer: Answer) -> list[str]:
     (a = 1) is in v
     └─ t (a = 1)   a stored row
     """
-    return _lines(answer, set(), None)
+    return _lines(answer, set(), None, MOST_LEVELS)
 
 
-def _lines(answer: Answer, shown: set[object], above: Derivation | None) -> list[str]:
+def _lines(answer: Answer, shown: set[object], above: Derivation | None, levels: int) -> list[str]:
     step, text, children = _headline(answer, above)
     known = (type(answer), answer.relation, answer.row if isinstance(answer, Derivation) else answer.wanted, text)
     if children and known in shown:
         return [f"{text}   as above"]
+    if children and levels <= 0:
+        return [f"{text}   and so on, deeper than is shown"]
     shown.add(known)
     result = [text]
     for position, child in enumerate(children):
         last = position == len(children) - 1
-        first, *rest = _lines(child, shown, step)
+        first, *rest = _lines(child, shown, step, levels - 1)
         result.append(("└─ " if last else "├─ ") + first)
         result.extend(("   " if last else "│  ") + line for line in rest)
     return result
@@ -158,21 +169,30 @@ def _lines(answer: Answer, shown: set[object], above: Derivation | None) -> list
 def _headline(answer: Answer, above: Derivation | None) -> tuple[Derivation | None, str, tuple[Answer, ...]]:
     """A step, its line, and the steps below it; steps that only pass the row on are passed over."""
     if isinstance(answer, Absence):
+        below = answer.children[0] if len(answer.children) == 1 else None
+        if isinstance(below, Absence) and (answer.wanted, answer.reason) == (below.wanted, below.reason):
+            return _headline(below, above)
         return None, answer.reason, answer.children
     notes: list[str] = []
     while len(answer.children) == 1 and isinstance(answer.children[0], Derivation):
         if answer.kind in MERGED and answer.how:
             notes.append(answer.how)
-        if answer.kind not in MERGED and not answer.passes_on:
+        if answer.kind not in MERGED and not answer.passes_on and not _says_the_same(answer, answer.children[0]):
             break
         answer = answer.children[0]
-    below = [child for child in answer.children if isinstance(child, Derivation)]
-    repeated = answer.kind is Kind.QUERY and answer.columns == sum((child.columns for child in below), ())
+    parts = [child for child in answer.children if isinstance(child, Derivation)]
+    repeated = answer.kind is Kind.QUERY and answer.columns == sum((child.columns for child in parts), ())
     same = above is not None and (above.columns, above.row) == (answer.columns, answer.row)
     text = _step(answer, same_row=same or repeated)
     if answer.times > 1:
         notes.append(f"{answer.times:,} times")
     return answer, (f"{text}   {'; '.join(notes)}" if notes else text), answer.children
+
+
+def _says_the_same(step: Derivation, below: Derivation) -> bool:
+    """Whether a step says of a view what the one below says of the predicate by which it is defined."""
+    is_same = (step.relation, step.row) == (below.relation, below.row)
+    return is_same and step.kind is Kind.VIEW and below.kind is Kind.PREDICATE
 
 
 def _step(step: Derivation, *, same_row: bool) -> str:
@@ -183,6 +203,8 @@ def _step(step: Derivation, *, same_row: bool) -> str:
         case Kind.VIEW | Kind.PREDICATE:
             return f"{cells} is in {step.relation}" + (f"   {step.how}" if step.how else "")
         case Kind.RULE:
+            return step.how
+        case Kind.GROUP if step.plan is None:
             return step.how
         case Kind.WRITTEN:
             return f"{cells}   {step.how}"

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidemark.algebra.clock import CLOCK
-from tidemark.algebra.expressions import Expression
+from tidemark.algebra.expressions import Cast, Expression, transform
 from tidemark.algebra.plans import (
     Aggregate,
     Difference,
     Distinct,
     Filter,
+    Fixpoint,
     Given,
     Intersection,
     Join,
@@ -23,6 +24,7 @@ from tidemark.algebra.plans import (
     Window,
 )
 from tidemark.algebra.printing import show_expression
+from tidemark.algebra.types import INTEGER_DIGITS, Type
 from tidemark.provenance.blocks import Block, block_of, labels, qualified, signed
 from tidemark.provenance.questions import Pattern
 from tidemark.provenance.tree import cell
@@ -41,6 +43,8 @@ def name_of(plan: Plan) -> str:
             return name_of(source)
         case Aggregate(input=source):
             return f"groups of {name_of(source)}"
+        case Fixpoint(predicate=predicate):
+            return predicate
         case Window(input=source) | Unnest(input=source):
             return name_of(source)
         case Union(parts=parts):
@@ -61,8 +65,22 @@ def listed(words: Sequence[str]) -> str:
 
 
 def condition_text(expression: Expression) -> str:
-    text = show_expression(expression)
+    """The expression without parentheses around it, and without casts that only widen a number."""
+    text = show_expression(transform(expression, _unwidened))
     return text[1:-1] if text.startswith("(") and text.endswith(")") and _closes_at_end(text) else text
+
+
+def _unwidened(expression: Expression) -> Expression | None:
+    match expression:
+        case Cast(argument=argument, type=wider) if argument.type.is_exact and wider.is_exact:
+            (whole, scale), (wider_whole, wider_scale) = _digits(argument.type), _digits(wider)
+            return transform(argument, _unwidened) if whole <= wider_whole and scale <= wider_scale else None
+    return None
+
+
+def _digits(type: Type) -> tuple[int, int]:
+    """How many digits stand before and after the point."""
+    return (INTEGER_DIGITS[type.kind], 0) if type.is_integer else (type.precision - type.scale, type.scale)
 
 
 def _closes_at_end(text: str) -> bool:

@@ -8,6 +8,7 @@ projections, no grouping, no negation, no outer join. Types are as in a UNION: t
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -126,12 +127,17 @@ def _fixpoint(
                 node,
                 hint="a recursive query may join and filter what it defines; group or subtract outside of it",
             ) from error
+    named = tuple(_renamed(rule, member, name) for rule in rules)
     given = {"max_rounds": bounds.rounds, "max_rows": bounds.rows}
     limits = {limit: value for limit, value in given.items() if value is not None}
     assert not any(member in relations_of(part) for part in sources.names)
-    return Fixpoint(
-        tuple(sources.names), tuple(sources.names.values()), tuple(rules), ((member, columns),), member, **limits
-    )
+    return Fixpoint(tuple(sources.names), tuple(sources.names.values()), named, ((name, columns),), name, **limits)
+
+
+def _renamed(rule: Rule, member: str, name: str) -> Rule:
+    """The rule with the relation under its own name. While it was bound, another relation could have had it."""
+    body = tuple(p.renamed(name) if isinstance(p, Atom) and p.predicate == member else p for p in rule.body)
+    return replace(rule, head=rule.head.renamed(name), body=body)
 
 
 _WORDS = {

@@ -1,0 +1,95 @@
+"""WHY and WHY NOT for a fixpoint in a plan: its rules over its parts, each of which is a plan of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from decimal import Decimal
+
+from tidemark.algebra.expressions import Value
+from tidemark.algebra.plans import Fixpoint, Plan, Values
+from tidemark.algebra.scalar import Row
+from tidemark.algebra.types import Field, Kind, Schema, Type
+from tidemark.calculus.restrict import restrict
+from tidemark.datalog.fixpoint import Limits
+from tidemark.datalog.lowering import program_of
+from tidemark.datalog.ranks import Facts
+from tidemark.datalog.relations import Memory, Positions
+from tidemark.provenance.clauses import Clauses
+from tidemark.provenance.narrowing import narrowed
+from tidemark.provenance.questions import Pattern, Questions
+from tidemark.provenance.tree import Absence, Derivation
+
+SMALL_ROWS = 20_000
+"""A part of no more rows than this is read once, as a whole."""
+
+
+def fixpoint_derivation(questions: Questions, plan: Fixpoint, row: Row) -> Derivation:
+    """Why a row that is there is in the fixpoint."""
+    answer = _clauses(questions, plan).explain(plan.predicate, dict(enumerate(row)))
+    assert isinstance(answer, Derivation), "a row that is there has a derivation"
+    return answer
+
+
+def fixpoint_absence(questions: Questions, plan: Fixpoint, pattern: Pattern) -> Absence:
+    """Why no row of the fixpoint has the pattern, if none has."""
+    answer = _clauses(questions, plan).explain(plan.predicate, dict(pattern))
+    assert isinstance(answer, Absence), "a row that is not there has no derivation"
+    return answer
+
+
+def _clauses(questions: Questions, plan: Fixpoint) -> Clauses:
+    parts = dict(zip(plan.sources, plan.parts, strict=True))
+    limits = Limits(plan.max_rounds, plan.max_rows)
+    return Clauses(
+        Facts(program_of(plan), Parts(questions, parts), limits), _PartsExplained(questions, parts), questions.rows
+    )
+
+
+class _PartsExplained:
+    """The rows of the parts are those of plans."""
+
+    def __init__(self, questions: Questions, parts: dict[str, Plan]) -> None:
+        self.questions, self.parts = questions, parts
+
+    def why_base(self, relation: str, row: Row) -> Derivation:
+        return self.questions.why(self.parts[relation], row)
+
+    def why_not_base(self, relation: str, pattern: Pattern) -> Absence:
+        return self.questions.why_not(self.parts[relation], pattern)
+
+
+class Parts:
+    """Look-ups in plans, as sets: an engine finds the rows of the wanted keys; of a small plan all rows are kept."""
+
+    def __init__(self, questions: Questions, parts: dict[str, Plan]) -> None:
+        self.questions, self.parts = questions, parts
+        self._kept: dict[str, Memory | None] = {}
+
+    def matching(self, relation: str, positions: Positions, keys: Collection[Row]) -> Iterable[Row]:
+        if relation not in self._kept:
+            small = self.questions.count(self.parts[relation]) <= SMALL_ROWS
+            self._kept[relation] = Memory({relation: self._rows(self.parts[relation])}) if small else None
+        kept = self._kept[relation]
+        if kept is not None:
+            return kept.matching(relation, positions, keys)
+        plan = self.parts[relation]
+        if not positions:
+            return self._rows(plan)
+        fields = tuple(plan.schema[position] for position in positions)
+        wanted = [[_fitting(v, f.type) for v, f in zip(key, fields, strict=True)] for key in keys]
+        rows = tuple(tuple(v for _, v in cells) for cells in wanted if all(fits for fits, _ in cells))
+        schema = Schema(tuple(Field(f"k{i}", f.type) for i, f in enumerate(fields)))
+        return self._rows(restrict(plan, Values(rows, schema), positions)) if rows else ()
+
+    def _rows(self, plan: Plan) -> list[Row]:
+        return [row for row, weight in self.questions.ask(narrowed(plan)).items() if weight > 0]
+
+
+def _fitting(value: Value, type: Type) -> tuple[bool, Value]:
+    """The value as one of the type, if it is one: numbers meet by value."""
+    if isinstance(value, Decimal) and type.is_integer:
+        return value == int(value), int(value)
+    if isinstance(value, int | Decimal) and not isinstance(value, bool) and type.kind is Kind.DECIMAL:
+        exact = Decimal(value).quantize(Decimal(1).scaleb(-type.scale))
+        return exact == value, exact
+    return True, value
