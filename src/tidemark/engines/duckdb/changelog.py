@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import duckdb
 import pyarrow as pa
@@ -12,7 +13,10 @@ from tidemark.engines.duckdb.dialect import quote
 from tidemark.engines.duckdb.storage import OWN_SCHEMA, StoredRelation
 from tidemark.log import deltas as delta_tables
 
-MOST_ROWS_INLINE = 5_000
+MOST_ROWS_INLINE: Final = 50_000
+"""Up to so many entries are logged as Arrow, which takes half the time of adding them to a table."""
+WORTH_COMPRESSING: Final = 1_000
+_COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 def append(
@@ -74,6 +78,7 @@ def _append_rows(
 
 def _to_bytes(delta: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, delta.schema) as writer:
+    options = _COMPRESSED if delta.num_rows >= WORTH_COMPRESSING else None
+    with pa.ipc.new_stream(sink, delta.schema, options=options) as writer:
         writer.write_table(delta)
     return bytes(sink.getvalue())
