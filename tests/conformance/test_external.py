@@ -10,7 +10,7 @@ import tidemark as tm
 from tests.support import bag_of, changes_at
 from tidemark import TidemarkError
 
-SPARK_VARIANTS = ("spark", "spark forced")
+SPARK_VARIANTS = ("spark",)
 TABLES = "CREATE TABLE r (k INT, g INT, x INT); CREATE TABLE s (k INT, y VARCHAR)"
 QUERIES = {
     "join": "SELECT r.k, x, y FROM r JOIN s ON r.k = s.k WHERE x > 1",

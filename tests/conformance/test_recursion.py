@@ -12,7 +12,7 @@ import tidemark as tm
 from tests.support import changes_at, rows_in_order
 from tidemark import TidemarkError
 
-SPARK_VARIANTS = ("spark", "spark forced")
+SPARK_VARIANTS = ("spark forced",)
 KINDS = ("MATERIALIZED", "EXTERNAL")
 Edges = list[tuple[int, int]]
 

@@ -12,7 +12,7 @@ from tidemark.database.database import Database
 from tidemark.database.progress import Listener
 from tidemark.errors import TidemarkError
 from tidemark.network.maintenance import maintenance
-from tidemark.sql.catalog import Catalog, Relation, Table
+from tidemark.sql.catalog import Catalog, Relation, Table, kind_of
 from tidemark.sql.text import fold
 
 
@@ -103,9 +103,9 @@ def _described(found: Relation, catalog: Catalog, database: Database) -> Descrip
     if isinstance(found, Table):
         key = found.primary_key
     elif found.materialized:
-        kind, strategy = "materialized view", found.options.get("strategy", "auto")
+        kind, strategy = kind_of(found), found.options.get("strategy", "auto")
     else:
-        kind = "view"
+        kind = kind_of(found)
     return Description(
         found.name,
         kind,
@@ -114,12 +114,16 @@ def _described(found: Relation, catalog: Catalog, database: Database) -> Descrip
             for position, field in enumerate(found.schema.fields)
         ),
         found.definition,
-        rows=store.engine.rows(found.name) if is_committed and kind != "view" else None,
+        rows=store.engine.rows(found.name) if is_committed and _is_stored(found) else None,
         created=store.created[found.name] if is_committed else None,
         strategy=strategy,
         depends_on=() if isinstance(found, Table) else tuple(sorted(found.depends_on)),
         dependents=tuple(view.name for view in catalog.dependents(found.name)),
     )
+
+
+def _is_stored(relation: Relation) -> bool:
+    return isinstance(relation, Table) or relation.materialized
 
 
 @contextmanager
