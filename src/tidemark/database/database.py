@@ -200,7 +200,7 @@ class Database:
     def _tidemark(self, view: View) -> int | None:
         if view.lag is not None:
             return self._continual.standing(view.name).tidemark
-        return self._store.version if view.materialized else None
+        return self._store.version if view.materialized or view.external else None
 
     def refresh(self, name: str) -> None:
         """Bring a snapshot up to date now, or ask a continual query, whatever its trigger says.
