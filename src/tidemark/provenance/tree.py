@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from tidemark.algebra.clock import CLOCK
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.plans import Plan
 from tidemark.algebra.printing import show_value
@@ -189,6 +190,8 @@ def _headline(answer: Answer, above: Derivation | None) -> tuple[Derivation | No
 def _step(step: Derivation, *, same_row: bool) -> str:
     cells = named_cells(step.columns, step.row)
     match step.kind:
+        case Kind.TABLE if step.relation == CLOCK:
+            return f"the clock {cells}"
         case Kind.TABLE:
             return f"{step.relation} {cells}   {step.how or 'a stored row'}"
         case Kind.VIEW | Kind.PREDICATE:
