@@ -169,7 +169,7 @@ class ScriptRun:
         match piece.statement:
             case _ if result is None:
                 return
-            case st.Explain():
+            case st.Explain() | st.ExplainWhy():
                 self._display.text(title, "\n".join(result.column(0).to_pylist()))
             case st.Audit(name=name):
                 self.is_true = self.is_true and not result.num_rows

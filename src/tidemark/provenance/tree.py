@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from tidemark.algebra.clock import CLOCK
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.plans import Plan
 from tidemark.algebra.printing import show_value
@@ -198,6 +199,8 @@ def _says_the_same(step: Derivation, below: Derivation) -> bool:
 def _step(step: Derivation, *, same_row: bool) -> str:
     cells = named_cells(step.columns, step.row)
     match step.kind:
+        case Kind.TABLE if step.relation == CLOCK:
+            return f"the clock {cells}"
         case Kind.TABLE:
             return f"{step.relation} {cells}   {step.how or 'a stored row'}"
         case Kind.VIEW | Kind.PREDICATE:

@@ -84,7 +84,8 @@ def _made(
 def _scanned(questions: Questions, scan: Scan, row: Row) -> Derivation:
     definition = questions.definitions.get(scan.relation)
     if definition is None:
-        return _made(Kind.TABLE, scan, row, questions.notes.get((scan.relation, row), ""))
+        note = questions.notes.get((scan.relation, row), "")
+        return Derivation(Kind.TABLE, scan.relation, scan.schema.names, row, note, plan=scan)
     return _made(Kind.VIEW, scan, row, "", (questions.why(definition, row),))
 
 
