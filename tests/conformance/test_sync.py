@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -41,15 +42,16 @@ def test_what_was_written_and_what_is_present(db: tm.Database) -> None:
     assert synced == tm.Synced(inserted=2, deleted=2)
     assert rows(db.query("SELECT * FROM t")) == [(1, "x"), (2, "new"), (5, "five")]
     assert db.sync("t", changed=[(5, "five")], present=[(1,), (2,), (5,)]) == tm.Synced(0, 0)
-    for wrong in (
-        lambda: db.sync("t"),
-        lambda: db.sync("t", changed=[]),
-        lambda: db.sync("t", [], present=[]),
-        lambda: db.sync("bag", changed=[], present=[]),
-        lambda: db.sync("v", []),
-    ):
+    wrong: list[tuple[str, dict[str, Any]]] = [
+        ("t", {}),
+        ("t", {"changed": []}),
+        ("t", {"state": [], "present": []}),
+        ("bag", {"changed": [], "present": []}),
+        ("v", {"state": []}),
+    ]
+    for table, given in wrong:
         with pytest.raises(tm.TidemarkError):
-            wrong()
+            db.sync(table, **given)
     with pytest.raises(tm.TidemarkError) as error:
         db.sync("t", [(1, "x"), (1, "y")])
     assert error.value.code == "primary_key"

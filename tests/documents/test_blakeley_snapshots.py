@@ -3,6 +3,8 @@ corrected."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +21,7 @@ SNAPSHOT = [(11, 550, 3, 9), (11, 552, 3, 10), (12, 570, 4, 11)]
 DEFINITION = "SELECT h, k, tid1, tid2 FROM r1 JOIN r2 ON i = j WHERE h > 10"
 
 
-def database(r1: list[tuple[int, ...]], r2: list[tuple[int, ...]], engine: str = "duckdb") -> tm.Database:
+def database(r1: list[Any], r2: list[Any], engine: str = "duckdb") -> tm.Database:
     db = tm.connect(engine)
     db.execute(
         f"""CREATE TABLE r1 (h INT, i INT, tid1 INT NOT NULL, ts1 INT NOT NULL);

@@ -86,6 +86,18 @@ class Continual:
             self._results[name] = known
         return known
 
+    def version_of(self, name: str, number: int) -> int:
+        """The version of a result; before the first, that before the creation."""
+        known = self.results_of(name)
+        if number in known:
+            return known[number][0]
+        return self._store.version if number > 0 else self._store.created[name] - 1
+
+    def number_at(self, name: str, version: int) -> int:
+        """The number of the last result up to a version."""
+        later = [number for number, (at, _) in self.results_of(name).items() if at > version]
+        return min(later) - 1 if later else self.standing(name).results
+
     def forget_results(self) -> None:
         """Look again which results are kept."""
         self._results.clear()

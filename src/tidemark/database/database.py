@@ -223,14 +223,21 @@ class Database:
             self._must_be_free()
             return self._continual.run_due()
 
-    def results(self, query: str, after: int = 0) -> Results:
+    def results(self, query: str, after: int = 0, *, name: str | None = None, lag: str = "keep") -> Results:
         """The results of a continual query as they come, those after a number first: an iterator, with ``poll``.
 
-        Results are numbered from 1 and durable; number 0, with ``after=-1``, is the whole answer at the creation.
+        Results are numbered from 1 and durable, as far as the log is kept; number 0, with ``after=-1``, is the whole
+        answer at the creation. A reader with a ``name`` goes on where it was, also in another process, and what it
+        has not read is kept for it, as for a subscriber.
         """
         with self._store.lock:
             self._store.must_be_open()
-            return Results(self._store, self._continual, self._query_named(query), after)
+            found = self._query_named(query)
+            mark: Callable[[int], None] | None = None
+            if name is not None:
+                read, mark = self._log.subscribed(name, found, self._continual.version_of(found, after), lag)
+                after = self._continual.number_at(found, read or 0)
+            return Results(self._store, self._continual, found, after, mark)
 
     def on_result(self, query: str, function: Callback, after: int | None = None) -> Registered:
         """Call a function with each result of a continual query, after the version that made it; ``cancel`` ends it.

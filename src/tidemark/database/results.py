@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -51,8 +51,17 @@ class Results:
     result that was seen.
     """
 
-    def __init__(self, store: Store, continual: Continual, query: str, after: int) -> None:
+    def __init__(
+        self,
+        store: Store,
+        continual: Continual,
+        query: str,
+        after: int,
+        mark: Callable[[int], None] | None = None,
+    ) -> None:
         self._store, self._continual, self._query = store, continual, query
+        self._mark = mark
+        self._last: int | None = None
         self._identity = store.catalog.relations[query].identity
         self._is_closed = False
         self.number = after
@@ -62,15 +71,25 @@ class Results:
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._store.committed:
             while not self._is_closed and not self._store.is_closed:
+                self.acknowledge()
                 found = self._next()
                 if found is not None:
-                    self.number = found.number
+                    self.number, self._last = found.number, found.version
                     return found
                 remaining = None if deadline is None else deadline - time.monotonic()
                 if self._is_over() or (remaining is not None and remaining <= 0):
                     return None
                 self._store.committed.wait(remaining)
         return None
+
+    def acknowledge(self) -> None:
+        """Say that the last result has been dealt with. Asking for the next one says so too.
+
+        A reader with a name goes on after it when it comes again; until then the log keeps what comes after.
+        """
+        if self._mark is not None and self._last is not None:
+            self._mark(self._last)
+        self._last = None
 
     def _next(self) -> Result | None:
         current = self._store.catalog.get(self._query)
@@ -79,11 +98,12 @@ class Results:
         known = self._continual.results_of(self._query)
         if self.number + 1 in known:
             return result(self._store, self._continual, self._query, self.number + 1)
-        if known and min(known) > self.number + 1:
+        if self._continual.standing(self._query).results > self.number:
+            oldest = f"the oldest that is kept is {min(known)}" if known else "none is kept"
             raise TidemarkError(
                 "version",
                 f"result {self.number + 1} of {self._query!r} is no longer kept: the log was cut",
-                hint=f"the oldest that is kept is {min(known)}",
+                hint=f"{oldest}; a reader with a name keeps those that it has not read",
             )
         return None
 
@@ -100,6 +120,8 @@ class Results:
     def close(self) -> None:
         """End the iteration; whoever waits in it returns."""
         with self._store.committed:
+            if not self._is_closed and not self._store.is_closed:
+                self.acknowledge()
             self._is_closed = True
             self._store.committed.notify_all()
 
