@@ -23,6 +23,7 @@ LAYERS = (
     ("",),  # the package tidemark itself
     ("cli",),
     ("database",),
+    ("rules",),
     ("network",),
     ("passes",),  # rewrites of plans and differentials, between those who derive them and those who run them
     ("analysis", "calculus", "sql", "datalog"),

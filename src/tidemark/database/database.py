@@ -12,22 +12,26 @@ import pyarrow as pa
 from tidemark.algebra.clock import CLOCK
 from tidemark.algebra.plans import Given, Negate, Stored, union
 from tidemark.algebra.types import VERSION
+from tidemark.database.actions import FIRINGS, FIRINGS_SCHEMA, Program
 from tidemark.database.advising import Advice, advise
+from tidemark.database.apart import replay, run_due
 from tidemark.database.auditing import audit
 from tidemark.database.classifying import Classification, classify
 from tidemark.database.clock import must_be_later, naive, stored_time
+from tidemark.database.detaching import DEAD, DETACHED_SCHEMA, DETACHED_TABLE
 from tidemark.database.explain import explain
 from tidemark.database.pairing import key_of
 from tidemark.database.pairing import paired as pairs_of
 from tidemark.database.rows import Rows
-from tidemark.database.store import Store, Work
+from tidemark.database.showing import show_assertions, show_rules
+from tidemark.database.store import Store
 from tidemark.database.subscription import Subscription
 from tidemark.database.transaction import Transaction
 from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
 from tidemark.sql import statements as st
-from tidemark.sql.catalog import Relation, View
+from tidemark.sql.catalog import RULE_TABLES, Relation, View
 from tidemark.sql.changes import bind_change
 from tidemark.sql.templates import bind_template, has_parameters
 from tidemark.sql.text import Source, dialect_named, fold
@@ -46,6 +50,9 @@ TRACE = pa.schema(
 )
 
 
+_LETTER = ["id", "rule", "error", "attempts", "version"]
+
+
 class Database:
     """A connection to a database. Made by ``tidemark.connect``; a context manager."""
 
@@ -57,6 +64,8 @@ class Database:
         self._dialect = dialect
         self._open: Transaction | None = None
         self._session: Transaction | None = None
+        self._program = Program()
+        self._is_running = False
 
     # Statements
 
@@ -90,11 +99,73 @@ class Database:
             return self._open
 
     def _begin(self) -> Transaction:
-        return Transaction(self._store, self._dialect, self._forget)
+        return Transaction(self._store, self._dialect, self._forget, self._program)
 
     def _forget(self, ended: Transaction) -> None:
         self._open = None if self._open is ended else self._open
         self._session = None if self._session is ended else self._session
+        self._aftermath(ended)
+
+    # Rules
+
+    def _aftermath(self, ended: Transaction) -> None:
+        """What is left to do for rules after a transaction: tell who listens, and run what was detached."""
+        reactions = ended.reactions
+        if ended.is_committed:
+            for channel, rows in reactions.notices:
+                self._program.tell(channel, rows)
+        else:
+            independent = [entry for entry in reactions.detached if entry.is_independent]
+            if independent:
+                apart = self._begin()
+                for entry in independent:
+                    apart.keep(DETACHED_TABLE, entry.added())
+                apart.commit()
+        if reactions.detached and not self._is_running:
+            self.run_due()
+
+    def run_due(self) -> int:
+        """Run the actions of rules that wait in the queue and whose time has come; how many were run.
+
+        Detached actions run by themselves after the commit that asks for them. This is for those that are tried again
+        later, and for those that a crash left behind.
+        """
+        with self._store.lock:
+            self._store.must_be_open()
+            self._must_be_free()
+            was_running, self._is_running = self._is_running, True
+            try:
+                return run_due(self._store, self._begin)
+            finally:
+                self._is_running = was_running
+
+    def register(self, name: str, function: Callable[..., object]) -> None:
+        """Lend rules a function: ``CALL name`` calls it with an Arrow table of the instances and, if it takes a second
+        argument, a key that is the same if the call is repeated."""
+        self._program.functions[fold(name)] = function
+
+    def listen(self, channel: str, listener: Callable[[str, pa.Table], None]) -> None:
+        """Call the listener with the channel and an Arrow table of instances when a rule's NOTIFY is committed."""
+        self._program.listeners.setdefault(fold(channel), []).append(listener)
+
+    def firings(self, since: int = 0) -> pa.Table:
+        """What rules did in versions after ``since``: rule, version, instances, outcome, time."""
+        if FIRINGS not in self._store.catalog.relations:
+            return FIRINGS_SCHEMA.arrow.empty_table()
+        return self.query(f"SELECT * FROM {FIRINGS} WHERE version > {int(since)} ORDER BY version, time, rule")
+
+    def dead_letters(self) -> pa.Table:
+        """The detached actions that were given up: id, rule, error, attempts, version."""
+        if DETACHED_TABLE not in self._store.catalog.relations:
+            return DETACHED_SCHEMA.arrow.empty_table().select(_LETTER)
+        return self.query(f"SELECT {', '.join(_LETTER)} FROM {DETACHED_TABLE} WHERE state = '{DEAD}' ORDER BY version")
+
+    def replay(self, letter: str) -> None:
+        """Try a dead letter again, at once."""
+        with self._store.lock:
+            self._must_be_free()
+            replay(letter, self._store, self._begin)
+            self.run_due()
 
     def _must_be_free(self) -> None:
         if self._open is not None or self._session is not None:
@@ -141,8 +212,12 @@ class Database:
 
     def _show(self, what: str) -> pa.Table:
         store = self._store
+        if what in ("rules", "assertions"):
+            if what == "rules":
+                return show_rules(store.catalog, self.firings())
+            return show_assertions(store.catalog, store.engine.rows)
         if what == "tables":
-            names = [table.name for table in store.catalog.tables if table.name != CLOCK]
+            names = [t.name for t in store.catalog.tables if t.name != CLOCK and t.name not in RULE_TABLES]
             return pa.table(
                 {
                     "name": pa.array(names, pa.string()),
@@ -177,7 +252,7 @@ class Database:
             time = self._store.now() if now is None else naive(now)
             if now is not None:
                 must_be_later(time, stored_time(self._store.engine))
-            self._store.commit(Work(self._store.catalog, {}, 1, time))
+            self._begin().tick(time)
 
     # Changes
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TypeVar
@@ -10,10 +11,21 @@ import pyarrow as pa
 
 from tidemark.algebra.expressions import Column
 from tidemark.algebra.plans import Given, Plan, Project, Scan, Touched, relations_of
+from tidemark.database.actions import NO_PROGRAM, Program
 from tidemark.database.clock import with_clock
 from tidemark.database.declared import must_be_as_declared
+from tidemark.database.detaching import DETACHED_TABLE
+from tidemark.database.reacting import Reactions
 from tidemark.database.reading import expanded, readable
 from tidemark.database.rows import Rows, as_table
+from tidemark.database.ruling import (
+    bound_anew,
+    rules_meant,
+    with_activation,
+    with_rule_tables,
+    without_rule,
+    without_rules_on,
+)
 from tidemark.database.store import Store, Work
 from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError, too_complex
@@ -34,6 +46,8 @@ from tidemark.sql.changes import (
 )
 from tidemark.sql.queries import QueryBinder
 from tidemark.sql.redefine import bind_alter, with_altered, with_replaced
+from tidemark.sql.rule_statements import CreateRule, SetActive
+from tidemark.sql.rules import bind_rule
 from tidemark.sql.tables import bind_table
 from tidemark.sql.text import Source, fold
 from tidemark.sql.views import bind_view
@@ -48,8 +62,12 @@ class Transaction:
     Use it as a context manager through ``Database.transaction``.
     """
 
-    def __init__(self, store: Store, dialect: str, ended: Callable[[Transaction], None]) -> None:
-        self._store = store
+    def __init__(
+        self, store: Store, dialect: str, ended: Callable[[Transaction], None], program: Program = NO_PROGRAM
+    ) -> None:
+        self._store = self.store = store
+        self.reactions = Reactions(self, program)
+        self._now: dt.datetime | None = None
         self._ended = ended
         self._dialect = dialect
         self.catalog: Catalog = store.catalog
@@ -59,6 +77,8 @@ class Transaction:
         self.is_open = True
         self.failure: TidemarkError | None = None
         self._wave: Wave | None = None
+        self._named: Mapping[str, pa.Table] = NOTHING
+        self.is_committed = False
 
     # What users call
 
@@ -93,9 +113,27 @@ class Transaction:
                     f"the transaction was rolled back, because a statement in it failed: {self.failure.message}",
                 )
             try:
-                self._store.commit(Work(self.catalog, self.pending, self.statements, change=self._alone()))
-            finally:
+                if self.statements:
+                    self._check_rules()
+                work = Work(self.catalog, self.pending, self.statements, self._now, self._alone(), self._wave)
+                self._store.commit(work)
+            except BaseException:
                 self._end()
+                raise
+            self.is_committed = True
+            self._end()
+
+    def _check_rules(self) -> None:
+        """The check phase, and what it leaves to be done apart."""
+        if self.catalog.activations:
+            self._now = self._now or self._store.now()
+            self.pending = dict(self._store.in_time(self.catalog, self.pending, self._now))
+            self._wave = None
+            if self.catalog is self._store.catalog:
+                self._wave = self._store.derive(self.catalog, self.pending, self._alone())
+            self.reactions.check()
+            for entry in self.reactions.detached:
+                self.keep(DETACHED_TABLE, entry.added())
 
     def rollback(self) -> None:
         """Forget everything that was done in this transaction."""
@@ -115,6 +153,47 @@ class Transaction:
             self.rollback()
         else:
             self.commit()
+
+    def tick(self, now: dt.datetime) -> None:
+        """Move the clock on, and do nothing else."""
+        self._now, self.statements = now, self.statements + 1
+        self.commit()
+
+    # Rules
+
+    def change(self, bound: Change, named: Mapping[str, pa.Table] = NOTHING) -> None:
+        """Run a bound statement over what is given by name."""
+        before, self._named = self._named, named
+        try:
+            self._change(bound)
+        finally:
+            self._named = before
+
+    def keep(self, table: str, delta: pa.Table) -> None:
+        """Add to a table of the database's own, beside what statements do."""
+        before = self.pending.get(table)
+        after = delta if before is None else delta_tables.combine(before, delta)
+        for deltas in (self.pending, *([] if self._wave is None else [self._wave.deltas])):
+            if after.num_rows:
+                deltas[table] = after
+            else:
+                deltas.pop(table, None)
+        self.statements += 1
+
+    def _create_rule(self, statement: CreateRule, source: Source) -> None:
+        if statement.name in self.catalog.rules:
+            raise TidemarkError("exists", f"there is already a rule {statement.name!r}", hint="DROP RULE it first")
+        rule = bind_rule(statement, self.catalog, source)
+        self._redefine(with_rule_tables(self.catalog, rule).with_rule(rule))
+
+    def _set_active(self, statement: SetActive, source: Source) -> None:
+        for rule in rules_meant(statement, self.catalog):
+            changed = with_activation(rule, statement, self.catalog, source)
+            fresh = [a for a in changed.active if a not in rule.active]
+            self._redefine(self.catalog.with_rule(changed))
+            if self.pending:
+                for activation in fresh:
+                    self.reactions.activated(activation)
 
     # Statements
 
@@ -137,6 +216,10 @@ class Transaction:
                 self._alter_table(statement, source)
             case st.Drop():
                 self._drop(statement, source)
+            case CreateRule():
+                self._create_rule(statement, source)
+            case SetActive():
+                self._set_active(statement, source)
             case st.Begin() | st.Commit() | st.Rollback():
                 raise TidemarkError("transaction", "BEGIN, COMMIT and ROLLBACK cannot stand inside this transaction")
             case _:
@@ -160,8 +243,8 @@ class Transaction:
         stored = self._store.stored_of(self.catalog)
         plan = expanded(plan, self.catalog, stored)
         derived = any(isinstance(self.catalog.get(name), View) for name in relations_of(plan))
-        resolved, given = readable(plan, stored, self._derived_deltas() if derived else self.pending)
-        return settle(resolved, {**given, **named}, self._engine)
+        resolved, given = readable(plan, stored, self.derived_deltas() if derived else self.pending)
+        return settle(resolved, {**given, **self._named, **named}, self._engine)
 
     def _parsed(self, sql: str) -> list[tuple[st.Statement, Source]]:
         if not isinstance(sql, str):
@@ -231,6 +314,8 @@ class Transaction:
             self.pending[table] = after
         else:
             self.pending.pop(table, None)
+        if self.catalog.activations:
+            self.reactions.after_statement()
 
     def _table(self, name: str) -> Table:
         exact = name if self.catalog.get(name) is not None else fold(name)
@@ -267,7 +352,7 @@ class Transaction:
                 f"{view.name!r} is a {kind_of(before)}, which a {kind_of(view)} cannot replace",
                 hint=f"DROP {kind_of(before).upper()} {view.name} first",
             )
-        self._redefine(with_replaced(self.catalog, view, source))
+        self._redefine(bound_anew(with_replaced(self.catalog, view, source), view.name))
 
     def _alter_table(self, statement: st.AlterTable, source: Source) -> None:
         if statement.tree.args.get("exists") and self.catalog.get(statement.name) is None:
@@ -278,7 +363,7 @@ class Transaction:
         if altered is table:
             self.statements += 1
             return
-        self._redefine(with_altered(self.catalog, altered))
+        self._redefine(bound_anew(with_altered(self.catalog, altered), altered.name))
         if table.name in self.pending:
             added = altered.defaults[len(table.schema) :]
             self.pending[table.name] = delta_tables.extended(self.pending[table.name], altered.schema, added)
@@ -295,6 +380,9 @@ class Transaction:
         self._redefine(self.catalog.with_relation(relation))
 
     def _drop(self, statement: st.Drop, source: Source) -> None:
+        if statement.kind == "RULE":
+            self._redefine(without_rule(statement, self.catalog))
+            return
         relation = self.catalog.get(statement.name)
         if relation is None:
             if statement.if_exists:
@@ -306,6 +394,8 @@ class Transaction:
                 hint=self.catalog.suggestions(statement.name),
             )
         kind = "VIEW" if isinstance(relation, View) else "TABLE"
+        if isinstance(relation, View) and relation.options.get("assertion"):
+            kind = "ASSERTION"
         if kind != statement.kind:
             raise TidemarkError("wrong_kind", f"{statement.name!r} is a {kind.lower()}", hint=f"DROP {kind}")
         dependents = self.catalog.dependents(statement.name)
@@ -316,15 +406,17 @@ class Transaction:
                 f"{statement.name!r} is needed by {names}",
                 hint="drop them first, or use CASCADE",
             )
+        self.catalog = without_rules_on(statement, self.catalog)
         for view in dependents:
             if self.catalog.get(view.name) is not None:
-                self._drop(st.Drop("VIEW", view.name, if_exists=True, cascade=True), source)
+                kind = "ASSERTION" if view.options.get("assertion") else "VIEW"
+                self._drop(st.Drop(kind, view.name, if_exists=True, cascade=True), source)
         self._redefine(self.catalog.without(statement.name))
         self.pending.pop(statement.name, None)
 
     # State
 
-    def _derived_deltas(self) -> dict[str, pa.Table]:
+    def derived_deltas(self) -> dict[str, pa.Table]:
         """The deltas of tables and of views, derived at the first read of a view after a change."""
         if not self.pending and self.catalog is self._store.catalog:
             return {}
@@ -364,6 +456,7 @@ class Transaction:
     def _end(self) -> None:
         self.is_open = False
         self.pending = {}
+        self._named = NOTHING
         self._wave = None
         self._ended(self)
 

@@ -22,7 +22,11 @@ from tidemark.sql.catalog import Catalog, Table, View
 def network_of(catalog: Catalog, before: Network | None = None) -> Network:
     """The network of a catalog's views; what is known of the one before is taken over."""
     views = catalog.materialized_views
-    return build((Definition(v.name, v.plan, v.options.get("strategy", "auto")) for v in views), before)
+    stored = [Definition(v.name, v.plan, v.options.get("strategy", "auto")) for v in views]
+    watched = {f"_assertion {v.name}": v.plan for v in catalog.assertions}
+    watched |= {a.node: a.watched for a in catalog.activations if not a.transitions and a.is_condition}
+    outside = [Definition(name, plan, kind=NodeKind.EXTERNAL) for name, plan in watched.items()]
+    return build([*stored, *outside], before)
 
 
 @dataclass(frozen=True)
