@@ -23,7 +23,8 @@ LAYERS = (
     ("",),  # the package tidemark itself
     ("cli",),
     ("database",),
-    ("provenance", "continual"),  # asks about plans and their rows | standing queries and snapshots
+    # asks about plans and their rows | standing queries and snapshots | active rules
+    ("provenance", "continual", "rules"),
     ("network",),
     ("passes",),  # rewrites of plans and differentials, between those who derive them and those who run them
     ("analysis", "calculus", "sql"),

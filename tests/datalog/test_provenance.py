@@ -7,7 +7,6 @@ negates, over everything), gives its row; each group has exactly its rows below 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -19,8 +18,7 @@ from tests.datalog import naive
 from tests.datalog.programs import PROGRAMS, RELATIONS, contents
 from tests.datalog.random_programs import programs
 from tests.proofs import resolved
-from tidemark.algebra.plans import Plan, Scan
-from tidemark.algebra.rules import Rule
+from tidemark.algebra.plans import Fixpoint, Plan, Scan
 from tidemark.algebra.scalar import Row
 from tidemark.algebra.types import INT, Field, Schema
 from tidemark.datalog.fixpoint import Limits
@@ -159,27 +157,12 @@ def test_a_runaway_recursion_is_stopped() -> None:
         clauses.explain("p", {0: -1})
 
 
-@dataclass(frozen=True)
-class Recursion:
-    """What a plan's fixpoint has."""
-
-    parts: tuple[Plan, ...]
-    sources: tuple[str, ...]
-    rules: tuple[Rule, ...]
-    members: tuple[tuple[str, Schema], ...]
-    predicate: str
-    max_rounds: int = 1000
-    max_rows: int = 1000
-
-
 @pytest.mark.parametrize("small", [0, 1000])
 def test_a_fixpoint_over_plans_reads_them_by_key_or_as_a_whole(small: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidemark.provenance.fixpoints.SMALL_ROWS", small)
     edge = Schema((Field("a", INT), Field("b", INT)))
     program = bind_program(CLOSURE, {"edge": edge})
-    plan = Recursion(
-        (Scan("e", edge),), ("edge",), program.rules, (("closure", program.schemas["closure"]),), "closure"
-    )
+    plan = Fixpoint((Scan("e", edge),), ("edge",), program.rules, (("closure", program.schemas["closure"]),), "closure")
     content: dict[Row, int] = {(1, 2): 1, (2, 3): 2, (3, 1): 1, (7, 8): 1, (None, 1): 1}
 
     def ask(asked: Plan) -> Mapping[Row, int]:

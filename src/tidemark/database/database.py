@@ -14,13 +14,17 @@ from tidemark.algebra.expressions import Value
 from tidemark.algebra.plans import Given, Negate, Plan, Stored, union
 from tidemark.algebra.types import VERSION
 from tidemark.calculus.as_of import Block, resolve
+from tidemark.database.actions import FIRINGS, FIRINGS_SCHEMA, Program
 from tidemark.database.advising import Advice, advise
+from tidemark.database.apart import replay
+from tidemark.database.apart import run_due as run_actions
 from tidemark.database.auditing import audit, audit_as_of
 from tidemark.database.causes import cause
 from tidemark.database.classifying import Classification, classify
 from tidemark.database.clock import must_be_later, naive, stored_time
 from tidemark.database.continual import Continual
 from tidemark.database.delivery import Callback, Delivery, Registered
+from tidemark.database.detaching import DEAD, DETACHED_SCHEMA, DETACHED_TABLE
 from tidemark.database.explain import explain
 from tidemark.database.logkeeping import LogKeeper
 from tidemark.database.pairing import key_of
@@ -30,7 +34,8 @@ from tidemark.database.retained import must_reach, retained
 from tidemark.database.rows import Rows
 from tidemark.database.scheduler import Scheduler
 from tidemark.database.showing import SHOWN
-from tidemark.database.store import Store, Work
+from tidemark.database.showing_rules import show_assertions, show_rules
+from tidemark.database.store import Store
 from tidemark.database.subscription import Quality, Subscription
 from tidemark.database.syncing import Synced
 from tidemark.database.transaction import Transaction
@@ -41,7 +46,7 @@ from tidemark.log import deltas as delta_tables
 from tidemark.network.settle import settle
 from tidemark.provenance import Answer, Cause
 from tidemark.sql import statements as st
-from tidemark.sql.catalog import Relation, View
+from tidemark.sql.catalog import RULE_TABLES, Relation, View
 from tidemark.sql.changes import bind_change
 from tidemark.sql.continual_statements import QUERY, AlterLog, Refresh
 from tidemark.sql.templates import bind_template, has_parameters
@@ -63,6 +68,9 @@ TRACE = pa.schema(
 )
 
 
+_LETTER = ["id", "rule", "error", "attempts", "version"]
+
+
 class Database:
     """A connection to a database. Made by ``tidemark.connect``; a context manager."""
 
@@ -79,6 +87,8 @@ class Database:
         self._dialect = dialect
         self._open: Transaction | None = None
         self._session: Transaction | None = None
+        self._program = Program()
+        self._is_running = False
 
     # Statements
 
@@ -112,11 +122,66 @@ class Database:
             return self._open
 
     def _begin(self) -> Transaction:
-        return Transaction(self._store, self._dialect, self._forget)
+        return Transaction(self._store, self._dialect, self._forget, self._program)
 
     def _forget(self, ended: Transaction) -> None:
         self._open = None if self._open is ended else self._open
         self._session = None if self._session is ended else self._session
+        self._aftermath(ended)
+
+    # Rules
+
+    def _aftermath(self, ended: Transaction) -> None:
+        """What is left to do for rules after a transaction: tell who listens, and run what was detached."""
+        reactions = ended.reactions
+        if ended.is_committed:
+            for channel, rows in reactions.notices:
+                self._program.tell(channel, rows)
+        else:
+            independent = [entry for entry in reactions.detached if entry.is_independent]
+            if independent:
+                apart = self._begin()
+                for entry in independent:
+                    apart.keep(DETACHED_TABLE, entry.added())
+                apart.commit()
+        if reactions.detached and not self._is_running:
+            self._run_actions()
+
+    def _run_actions(self) -> int:
+        """Run the actions of rules that wait in the queue and whose time has come; how many were run."""
+        was_running, self._is_running = self._is_running, True
+        try:
+            return run_actions(self._store, self._begin)
+        finally:
+            self._is_running = was_running
+
+    def register(self, name: str, function: Callable[..., object]) -> None:
+        """Lend rules a function: ``CALL name`` calls it with an Arrow table of the instances and, if it takes a second
+        argument, a key that is the same if the call is repeated."""
+        self._program.functions[fold(name)] = function
+
+    def listen(self, channel: str, listener: Callable[[str, pa.Table], None]) -> None:
+        """Call the listener with the channel and an Arrow table of instances when a rule's NOTIFY is committed."""
+        self._program.listeners.setdefault(fold(channel), []).append(listener)
+
+    def firings(self, since: int = 0) -> pa.Table:
+        """What rules did in versions after ``since``: rule, version, instances, outcome, time."""
+        if FIRINGS not in self._store.catalog.relations:
+            return FIRINGS_SCHEMA.arrow.empty_table()
+        return self.query(f"SELECT * FROM {FIRINGS} WHERE version > {int(since)} ORDER BY version, time, rule")
+
+    def dead_letters(self) -> pa.Table:
+        """The detached actions that were given up: id, rule, error, attempts, version."""
+        if DETACHED_TABLE not in self._store.catalog.relations:
+            return DETACHED_SCHEMA.arrow.empty_table().select(_LETTER)
+        return self.query(f"SELECT {', '.join(_LETTER)} FROM {DETACHED_TABLE} WHERE state = '{DEAD}' ORDER BY version")
+
+    def replay(self, letter: str) -> None:
+        """Try a dead letter again, at once."""
+        with self._store.lock:
+            self._must_be_free()
+            replay(letter, self._store, self._begin)
+            self.run_due()
 
     def _must_be_free(self) -> None:
         if self._open is not None or self._session is not None:
@@ -172,8 +237,12 @@ class Database:
 
     def _show(self, what: str) -> pa.Table:
         store = self._store
+        if what in ("rules", "assertions"):
+            if what == "rules":
+                return show_rules(store.catalog, self.firings())
+            return show_assertions(store.catalog, store.engine.rows)
         if what == "tables":
-            names = [table.name for table in store.catalog.tables if table.name != CLOCK]
+            names = [t.name for t in store.catalog.tables if t.name != CLOCK and t.name not in RULE_TABLES]
             return pa.table(
                 {
                     "name": pa.array(names, pa.string()),
@@ -213,7 +282,8 @@ class Database:
             self._continual.refresh(self._relation(name).name)
 
     def run_due(self) -> int:
-        """Execute the snapshots and continual queries whose trigger holds now, and say how many did.
+        """Do what is due now, and say how much that was: actions of rules that wait for their time or that a crash left
+        behind, snapshots, and continual queries whose trigger holds.
 
         Every transaction does that too, and so does a thread of this process when a time has come, unless the
         connection was given a clock of its own: then time passes when this is called.
@@ -221,7 +291,7 @@ class Database:
         with self._store.lock:
             self._store.must_be_open()
             self._must_be_free()
-            return self._continual.run_due()
+            return self._run_actions() + self._continual.run_due()
 
     def results(self, query: str, after: int = 0, *, name: str | None = None, lag: str = "keep") -> Results:
         """The results of a continual query as they come, those after a number first: an iterator, with ``poll``.
@@ -277,7 +347,7 @@ class Database:
             time = self._store.now() if now is None else naive(now)
             if now is not None:
                 must_be_later(time, stored_time(self._store.engine))
-            self._store.commit(Work(self._store.catalog, {}, 1, time))
+            self._begin().tick(time)
 
     # Changes
 

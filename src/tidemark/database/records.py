@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tidemark.database.ruling import rule_records, with_rules
 from tidemark.sql.catalog import Catalog, Relation, Table, View
 from tidemark.sql.programs import Definition, bind_named
 from tidemark.sql.redefine import bind_alter, with_altered
@@ -39,7 +40,7 @@ def changes(before: Catalog, after: Catalog, born: Mapping[str, int], version: i
             json.dumps({"alter": name, "sql": sql, "dialect": dialect}) for sql, dialect in relation.alterations[known:]
         ]
     gone = [name for name in before.relations if name in anew or name not in after.relations]
-    return [json.dumps({"drop": name}) for name in gone] + come
+    return [json.dumps({"drop": name}) for name in gone] + come + rule_records(before, after)
 
 
 def _created(kind: str, relation: Relation, version: int, **more: object) -> str:
@@ -49,9 +50,14 @@ def _created(kind: str, relation: Relation, version: int, **more: object) -> str
 
 def restore(records: Iterable[str]) -> tuple[Catalog, dict[str, int]]:
     """The catalog and the versions in which its relations were created."""
-    catalog, versions = Catalog(), dict[str, int]()
+    catalog, versions, rules = Catalog(), dict[str, int](), dict[str, Any]()
     for text in records:
         record = json.loads(text)
+        if "rule" in record:
+            rules.pop(record["rule"], None)
+            if record["sql"] is not None:
+                rules[record["rule"]] = record
+            continue
         if "drop" in record:
             catalog = catalog.without(record["drop"])
             versions.pop(record["drop"], None)
@@ -62,7 +68,8 @@ def restore(records: Iterable[str]) -> tuple[Catalog, dict[str, int]]:
         relation = define(record["sql"], record["dialect"], catalog, record.get("seen"), record["name"])
         catalog = catalog.with_relation(relation)
         versions[relation.name] = record["version"]
-    return catalog, versions
+    # Rules name relations, and none names a rule: they are bound to what the relations are in the end.
+    return with_rules(catalog, rules.values()), versions
 
 
 def define(

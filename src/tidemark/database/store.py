@@ -17,6 +17,7 @@ from tidemark.calculus.as_of import Block
 from tidemark.database import clock, records
 from tidemark.database.altering import as_altered
 from tidemark.database.analysed import analysed
+from tidemark.database.asserting import must_hold
 from tidemark.database.boundaries import Boundaries
 from tidemark.database.constraints import check_alterations, check_constraints
 from tidemark.database.known import known_between, known_of, known_of_nothing, view_keys
@@ -40,8 +41,8 @@ TIMES_KEPT: Final = 10_000
 
 @dataclass(frozen=True)
 class Work:
-    """What a transaction asks to be committed: its catalog and the net deltas of tables; the time, if it is set; and
-    the statement, if one was all that it did.
+    """What a transaction asks to be committed: its catalog and the net deltas of tables; the time, if it is set; the
+    statement, if one was all that it did; and what was derived from all that already, if it was.
 
     What brings something that lags up to date changes that relation, has deltas of its ``own`` for what serves it,
     which nothing else reads, the steps that derived them, and notes."""
@@ -54,6 +55,7 @@ class Work:
     own: Mapping[str, pa.Table] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
     notes: Mapping[str, str | None] = field(default_factory=dict)
+    wave: Wave | None = None
 
 
 class Store:
@@ -110,14 +112,16 @@ class Store:
         """The engine, for reading relations as the transaction has altered them."""
         return as_altered(self.engine, self.transition(catalog).altered)
 
-    def derive(self, catalog: Catalog, pending: Mapping[str, pa.Table]) -> Wave:
+    def derive(self, catalog: Catalog, pending: Mapping[str, pa.Table], change: Change | None = None) -> Wave:
         """Propagate in the middle of a transaction, where constraints may be violated: then nothing is known of the
         rows, and no step may be taken that rests on it."""
         try:
             self._check(catalog, pending)
         except TidemarkError:
             return self._propagate(catalog, pending, known=known_of_nothing(catalog))
-        return self._propagate(catalog, pending)
+        wave = self._propagate(catalog, pending, change)
+        wave.is_checked = True
+        return wave
 
     def _propagate(
         self,
@@ -148,8 +152,15 @@ class Store:
                 return
             work = self._in_time(work)
             transition = self.transition(work.catalog)
-            self._check(work.catalog, work.pending)
-            wave = self._propagate(work.catalog, work.pending, work.change)
+            # A wave that was derived before the clock was moved on is not the whole one.
+            is_timed = CLOCK in work.catalog.relations and work.now is None
+            wave = None if is_timed or work.catalog is not self.catalog else work.wave
+            if wave is None or not wave.is_checked:
+                self._check(work.catalog, work.pending)
+                wave = self._propagate(work.catalog, work.pending, work.change)
+            if work.catalog.assertions:
+                engine = self.reading(work.catalog)
+                must_hold(work.catalog, self.catalog, wave, lambda: transition.going_on, engine)
             version = self.version + 1
             commit = self._commit_of(work, wave, transition, version)
             self.progress.tell(_step_of(commit))
@@ -164,10 +175,14 @@ class Store:
 
     def _in_time(self, work: Work) -> Work:
         """The work with the clock moved on, if views read it."""
-        if CLOCK not in work.catalog.relations:
-            return work
+        return replace(work, pending=self.in_time(work.catalog, work.pending, work.now or self.now()))
+
+    def in_time(self, catalog: Catalog, pending: Mapping[str, pa.Table], now: dt.datetime) -> Mapping[str, pa.Table]:
+        """Pending changes with the clock moved on, if views read it."""
+        if CLOCK not in catalog.relations:
+            return pending
         before = clock.stored_time(self.engine) if CLOCK in self.catalog.relations else None
-        return replace(work, pending=clock.moved(work.pending, work.catalog, before, work.now or self.now()))
+        return clock.moved(pending, catalog, before, now)
 
     def now(self) -> dt.datetime:
         """The time as a TIMESTAMP."""

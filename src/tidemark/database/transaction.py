@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TypeVar
@@ -10,11 +11,22 @@ import pyarrow as pa
 
 from tidemark.algebra.expressions import Column
 from tidemark.algebra.plans import Given, Plan, Project, Scan, Touched, relations_of
+from tidemark.database.actions import NO_PROGRAM, Program
 from tidemark.database.clock import with_clock
 from tidemark.database.declared import must_be_as_declared
+from tidemark.database.detaching import DETACHED_TABLE
 from tidemark.database.history import past
+from tidemark.database.reacting import Reactions
 from tidemark.database.reading import expanded, readable
 from tidemark.database.rows import Rows, as_table
+from tidemark.database.ruling import (
+    bound_anew,
+    rules_meant,
+    with_activation,
+    with_rule_tables,
+    without_rule,
+    without_rules_on,
+)
 from tidemark.database.standing import dropped_as, must_mean_the_same
 from tidemark.database.store import Store, Work
 from tidemark.database.syncing import Synced, differences
@@ -39,6 +51,8 @@ from tidemark.sql.continual_statements import AlterLog, Refresh
 from tidemark.sql.programs import Definition, bind_definition
 from tidemark.sql.queries import QueryBinder
 from tidemark.sql.redefine import bind_alter, with_altered, with_replaced
+from tidemark.sql.rule_statements import CreateRule, SetActive
+from tidemark.sql.rules import bind_rule
 from tidemark.sql.tables import bind_table
 from tidemark.sql.text import Source, fold
 from tidemark.sql.trigger_conditions import check_lag
@@ -53,8 +67,12 @@ class Transaction:
     Use it as a context manager through ``Database.transaction``.
     """
 
-    def __init__(self, store: Store, dialect: str, ended: Callable[[Transaction], None]) -> None:
-        self._store = store
+    def __init__(
+        self, store: Store, dialect: str, ended: Callable[[Transaction], None], program: Program = NO_PROGRAM
+    ) -> None:
+        self._store = self.store = store
+        self.reactions = Reactions(self, program)
+        self._now: dt.datetime | None = None
         self._ended = ended
         self._dialect = dialect
         self.catalog: Catalog = store.catalog
@@ -64,6 +82,8 @@ class Transaction:
         self.is_open = True
         self.failure: TidemarkError | None = None
         self._wave: Wave | None = None
+        self._named: Mapping[str, pa.Table] = NOTHING
+        self.is_committed = False
 
     # What users call
 
@@ -104,9 +124,27 @@ class Transaction:
                     f"the transaction was rolled back, because a statement in it failed: {self.failure.message}",
                 )
             try:
-                self._store.commit(Work(self.catalog, self.pending, self.statements, change=self._alone()))
-            finally:
+                if self.statements:
+                    self._check_rules()
+                work = Work(self.catalog, self.pending, self.statements, self._now, self._alone(), wave=self._wave)
+                self._store.commit(work)
+            except BaseException:
                 self._end()
+                raise
+            self.is_committed = True
+            self._end()
+
+    def _check_rules(self) -> None:
+        """The check phase, and what it leaves to be done apart."""
+        if self.catalog.activations:
+            self._now = self._now or self._store.now()
+            self.pending = dict(self._store.in_time(self.catalog, self.pending, self._now))
+            self._wave = None
+            if self.catalog is self._store.catalog:
+                self._wave = self._store.derive(self.catalog, self.pending, self._alone())
+            self.reactions.check()
+            for entry in self.reactions.detached:
+                self.keep(DETACHED_TABLE, entry.added())
 
     def rollback(self) -> None:
         """Forget everything that was done in this transaction."""
@@ -126,6 +164,47 @@ class Transaction:
             self.rollback()
         else:
             self.commit()
+
+    def tick(self, now: dt.datetime) -> None:
+        """Move the clock on, and do nothing else."""
+        self._now, self.statements = now, self.statements + 1
+        self.commit()
+
+    # Rules
+
+    def change(self, bound: Change, named: Mapping[str, pa.Table] = NOTHING) -> None:
+        """Run a bound statement over what is given by name."""
+        before, self._named = self._named, named
+        try:
+            self._change(bound)
+        finally:
+            self._named = before
+
+    def keep(self, table: str, delta: pa.Table) -> None:
+        """Add to a table of the database's own, beside what statements do."""
+        before = self.pending.get(table)
+        after = delta if before is None else delta_tables.combine(before, delta)
+        for deltas in (self.pending, *([] if self._wave is None else [self._wave.deltas])):
+            if after.num_rows:
+                deltas[table] = after
+            else:
+                deltas.pop(table, None)
+        self.statements += 1
+
+    def _create_rule(self, statement: CreateRule, source: Source) -> None:
+        if statement.name in self.catalog.rules:
+            raise TidemarkError("exists", f"there is already a rule {statement.name!r}", hint="DROP RULE it first")
+        rule = bind_rule(statement, self.catalog, source)
+        self._redefine(with_rule_tables(self.catalog, rule).with_rule(rule))
+
+    def _set_active(self, statement: SetActive, source: Source) -> None:
+        for rule in rules_meant(statement, self.catalog):
+            changed = with_activation(rule, statement, self.catalog, source)
+            fresh = [a for a in changed.active if a not in rule.active]
+            self._redefine(self.catalog.with_rule(changed))
+            if self.pending:
+                for activation in fresh:
+                    self.reactions.activated(activation)
 
     # Statements
 
@@ -152,6 +231,10 @@ class Transaction:
                 self._alter_table(statement, source)
             case st.Drop():
                 self._drop(statement, source)
+            case CreateRule():
+                self._create_rule(statement, source)
+            case SetActive():
+                self._set_active(statement, source)
             case st.Begin() | st.Commit() | st.Rollback():
                 raise TidemarkError("transaction", "BEGIN, COMMIT and ROLLBACK cannot stand inside this transaction")
             case _:
@@ -181,8 +264,8 @@ class Transaction:
             stored = self._refreshed(relations_of(plan), stored)
         plan = expanded(plan, self.catalog, stored)
         derived = any(isinstance(self.catalog.get(name), View) for name in relations_of(plan))
-        resolved, given = readable(plan, stored, self._derived_deltas() if derived else self.pending)
-        return settle(resolved, {**given, **named, **past(plan, self._store)}, self._engine)
+        resolved, given = readable(plan, stored, self.derived_deltas() if derived else self.pending)
+        return settle(resolved, {**given, **self._named, **named, **past(plan, self._store)}, self._engine)
 
     def _refreshed(self, names: frozenset[str], stored: frozenset[str]) -> frozenset[str]:
         """What is stored and true: views that are refreshed on read are, unless this transaction has changes of its
@@ -271,6 +354,8 @@ class Transaction:
             self.pending[table] = after
         else:
             self.pending.pop(table, None)
+        if self.catalog.activations:
+            self.reactions.after_statement()
 
     def _table(self, name: str) -> Table:
         exact = name if self.catalog.get(name) is not None else fold(name)
@@ -316,7 +401,7 @@ class Transaction:
             )
         after = with_replaced(self.catalog, view, source)
         must_mean_the_same(self.catalog, after, view.name)
-        self._redefine(after)
+        self._redefine(bound_anew(after, view.name))
 
     def _alter_table(self, statement: st.AlterTable, source: Source) -> None:
         if statement.tree.args.get("exists") and self.catalog.get(statement.name) is None:
@@ -329,7 +414,7 @@ class Transaction:
             return
         after = with_altered(self.catalog, altered)
         must_mean_the_same(self.catalog, after, table.name)
-        self._redefine(after)
+        self._redefine(bound_anew(after, altered.name))
         if table.name in self.pending:
             added = altered.defaults[len(table.schema) :]
             self.pending[table.name] = delta_tables.extended(self.pending[table.name], altered.schema, added)
@@ -346,6 +431,9 @@ class Transaction:
         self._redefine(self.catalog.with_relation(relation))
 
     def _drop(self, statement: st.Drop, source: Source) -> None:
+        if statement.kind == "RULE":
+            self._redefine(without_rule(statement, self.catalog))
+            return
         relation = self.catalog.get(statement.name)
         if relation is None:
             if statement.if_exists:
@@ -356,7 +444,7 @@ class Transaction:
                 f"there is no {statement.name!r}",
                 hint=self.catalog.suggestions(statement.name),
             )
-        kind = "TABLE" if not isinstance(relation, View) else dropped_as(relation)
+        kind = "TABLE" if not isinstance(relation, View) else _dropped_as(relation)
         if kind != statement.kind:
             raise TidemarkError("wrong_kind", f"{statement.name!r} is a {kind.lower()}", hint=f"DROP {kind}")
         dependents = self.catalog.dependents(statement.name)
@@ -367,15 +455,16 @@ class Transaction:
                 f"{statement.name!r} is needed by {names}",
                 hint="drop them first, or use CASCADE",
             )
+        self.catalog = without_rules_on(statement, self.catalog)
         for view in dependents:
             if self.catalog.get(view.name) is not None:
-                self._drop(st.Drop(dropped_as(view), view.name, if_exists=True, cascade=True), source)
+                self._drop(st.Drop(_dropped_as(view), view.name, if_exists=True, cascade=True), source)
         self._redefine(self.catalog.without(statement.name))
         self.pending.pop(statement.name, None)
 
     # State
 
-    def _derived_deltas(self) -> dict[str, pa.Table]:
+    def derived_deltas(self) -> dict[str, pa.Table]:
         """The deltas of tables and of views, derived at the first read of a view after a change."""
         if not self.pending and self.catalog is self._store.catalog:
             return {}
@@ -415,8 +504,14 @@ class Transaction:
     def _end(self) -> None:
         self.is_open = False
         self.pending = {}
+        self._named = NOTHING
         self._wave = None
         self._ended(self)
+
+
+def _dropped_as(view: View) -> str:
+    """What stands behind DROP for a view."""
+    return "ASSERTION" if view.options.get("assertion") else dropped_as(view)
 
 
 def _first(positions: tuple[int, ...], columns: tuple[Column, ...]) -> tuple[Column, ...]:

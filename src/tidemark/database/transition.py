@@ -24,8 +24,12 @@ from tidemark.sql.catalog import Catalog, Table, View
 
 def network_of(catalog: Catalog, before: Network | None = None) -> Network:
     """The network of a catalog's views; what is known of the one before is taken over."""
-    views = (view for view in catalog.views if view.materialized or view.external)
-    return build((_definition(view, catalog) for view in views), before)
+    # In the order of creation, so that each comes after those that it reads.
+    views = (view for view in catalog.views if view.external or (view.materialized and view.lag is None))
+    watched = {f"_assertion {v.name}": v.plan for v in catalog.assertions}
+    watched |= {a.node: a.watched for a in catalog.activations if not a.transitions and a.is_condition}
+    outside = (Definition(name, plan, kind=NodeKind.EXTERNAL) for name, plan in watched.items())
+    return build([*(_definition(view, catalog) for view in views), *outside], before)
 
 
 def _definition(view: View, catalog: Catalog) -> Definition:

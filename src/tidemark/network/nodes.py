@@ -75,7 +75,7 @@ class Node:
     def label(self) -> str:
         """The node's name for people: a view's own name, or what it is for which view, and the start of its digest."""
         if self.kind in (NodeKind.VIEW, NodeKind.EXTERNAL):
-            return self.name
+            return self.name.removeprefix("_")
         what = "shared" if self.kind is NodeKind.SHARED else _KEPT.get(type(self.plan), "kept")
         return f"{self.views[0]}/{what}-{self.name.rpartition('_')[2][:4]}"
 

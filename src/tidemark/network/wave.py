@@ -67,13 +67,15 @@ class Wave:
     """The deltas of a block, of tables and nodes, and the steps that derived them.
 
     ``strategies`` has those of the nodes that were derived, ``narrowed`` what of a delta matters to who takes an
-    interest in it, ``recursions`` what was found for all members of a fixpoint.
+    interest in it, ``recursions`` what was found for all members of a fixpoint. ``is_checked`` says that no constraint
+    is violated.
     """
 
     deltas: dict[str, pa.Table]
     steps: list[Step] = field(default_factory=list)
     strategies: dict[str, str] = field(default_factory=dict)
     statement: Statement | None = None
+    is_checked: bool = False
     narrowed: dict[tuple[str, Interest], pa.Table] = field(default_factory=dict)
     recursions: dict[Fixpoint, Followed] = field(default_factory=dict)
     rederivations: dict[tuple[int, frozenset[str]], Rederived] = field(default_factory=dict)

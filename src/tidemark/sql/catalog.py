@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -13,8 +13,12 @@ from tidemark.algebra.plans import Plan, Scan
 from tidemark.algebra.types import Schema
 from tidemark.datalog.program import Program
 from tidemark.errors import TidemarkError
+from tidemark.sql.activerules import Activation, Rule
 from tidemark.sql.continual_statements import Lag
 from tidemark.sql.growing import Growing
+
+RULE_TABLES = ("_firings", "_detached")
+"""The tables in which the database keeps what rules did and what they have yet to do."""
 
 
 class Token:
@@ -111,17 +115,39 @@ class Catalog:
     relations: Growing[Relation] = field(default_factory=Growing)
     folded: Growing[str] = field(default_factory=Growing, compare=False, repr=False)
     """The names as they are, by what they are in lower case."""
+    rules: Mapping[str, Rule] = field(default_factory=dict)
 
     def get(self, name: str) -> Relation | None:
         return self.relations.get(name)
 
     def with_relation(self, relation: Relation) -> Catalog:
         name = relation.name
-        return Catalog(self.relations.with_entry(name, relation), self.folded.with_entry(name.lower(), name))
+        relations, folded = self.relations.with_entry(name, relation), self.folded.with_entry(name.lower(), name)
+        return replace(self, relations=relations, folded=folded)
+
+    def with_rule(self, rule: Rule) -> Catalog:
+        return replace(self, rules={**self.rules, rule.name: rule})
+
+    def without_rule(self, name: str) -> Catalog:
+        return replace(self, rules={key: rule for key, rule in self.rules.items() if key != name})
+
+    def rules_on(self, name: str) -> tuple[Rule, ...]:
+        """The rules that name the relation."""
+        return tuple(rule for rule in self.rules.values() if name in rule.depends_on)
+
+    @cached_property
+    def activations(self) -> tuple[Activation, ...]:
+        """What is watched, in the order in which it gets its turn: by priority, then by creation."""
+        return tuple(a for rule in sorted(self.rules.values(), key=lambda rule: -rule.priority) for a in rule.active)
+
+    @cached_property
+    def assertions(self) -> tuple[View, ...]:
+        """The views of violations that are refused."""
+        return tuple(view for view in self.views if view.options.get("assertion") == "reject")
 
     def without(self, *names: str) -> Catalog:
         kept = {key: value for key, value in self.relations.items() if key not in names}
-        return Catalog(Growing(kept), Growing({name.lower(): name for name in kept}))
+        return replace(self, relations=Growing(kept), folded=Growing({name.lower(): name for name in kept}))
 
     @cached_property
     def tables(self) -> tuple[Table, ...]:
@@ -175,5 +201,5 @@ class Catalog:
             )
 
     def suggestions(self, name: str) -> str:
-        known = sorted(name for name in self.relations if name != CLOCK)
+        known = sorted(name for name in self.relations if name != CLOCK and name not in RULE_TABLES)
         return "relations: " + ", ".join(known) if known else "there are no relations yet: CREATE TABLE first"

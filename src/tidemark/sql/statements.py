@@ -12,6 +12,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 from tidemark.errors import TidemarkError
 from tidemark.sql.as_of import parse_query
 from tidemark.sql.continual_statements import QUERY, SNAPSHOT, AlterLog, Lag, Refresh, lag_clauses
+from tidemark.sql.rule_statements import CreateRule, SetActive, create_assertion, create_rule, set_active
 from tidemark.sql.text import Source, fold, parse, split, tokenize
 from tidemark.sql.why import ExplainWhy as ExplainWhy
 from tidemark.sql.why import parse_why
@@ -160,15 +161,17 @@ Statement: TypeAlias = (
     | Show
     | Refresh
     | AlterLog
+    | CreateRule
+    | SetActive
 )
 
-_SHOWN = ("TABLES", "VIEWS", "SNAPSHOTS", "CONTINUAL QUERIES", "LOG", "CONSUMERS")
+_SHOWN = ("TABLES", "VIEWS", "SNAPSHOTS", "CONTINUAL QUERIES", "LOG", "CONSUMERS", "RULES", "ASSERTIONS")
 ALTER_HINT = "ALTER TABLE t ADD COLUMN c type [DEFAULT value] [NOT NULL] [CHECK (…)] is"
 # What sqlglot is asked to parse. Anything else is refused before, because sqlglot makes opaque commands of it.
 _PLAIN = frozenset({"SELECT", "WITH", "VALUES", "INSERT", "UPDATE", "DELETE", "("})
 _BEGINNINGS = (
-    "SELECT, WITH, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, BEGIN, COMMIT, ROLLBACK, EXPLAIN, AUDIT, SHOW and "
-    "REFRESH do"
+    "SELECT, WITH, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, BEGIN, COMMIT, ROLLBACK, EXPLAIN, AUDIT, SHOW, "
+    "REFRESH, ACTIVATE and DEACTIVATE do"
 )
 
 
@@ -237,6 +240,10 @@ def _statement(source: Source, tokens: list[Token]) -> Statement:
         return _alter(cursor)
     if first == "DROP":
         return _drop(cursor)
+    if first in ("ACTIVATE", "DEACTIVATE"):
+        inner = _Cursor(source, tokens[:1] + _retokenized(_after_first(cursor)))
+        inner.position = 1
+        return set_active(inner, active=first == "ACTIVATE")
     if first in ("EXPLAIN", "AUDIT", "SHOW"):
         return _question(cursor)
     if first == "REFRESH":
@@ -274,6 +281,10 @@ def _create(cursor: _Cursor) -> Statement:
     cursor.expect("CREATE")
     or_replace = cursor.accept("OR", "REPLACE")
     materialized = cursor.accept("MATERIALIZED")
+    if not (materialized or or_replace) and cursor.accept("RULE"):
+        return create_rule(cursor)
+    if not (materialized or or_replace) and cursor.accept("ASSERTION"):
+        return _create_assertion(cursor)
     if not materialized and not or_replace and (kind := _lagging_kind(cursor)):
         return _create_lagging(cursor, kind)
     external = not materialized and cursor.accept("EXTERNAL")
@@ -289,8 +300,21 @@ def _create(cursor: _Cursor) -> Statement:
         "unsupported",
         f"CREATE {cursor.peek()} is not supported",
         cursor.tokens[min(cursor.position, len(cursor.tokens) - 1)],
-        hint="CREATE TABLE, VIEW, MATERIALIZED VIEW, EXTERNAL VIEW, SNAPSHOT and CONTINUAL QUERY are",
+        hint="CREATE TABLE, VIEW, MATERIALIZED VIEW, EXTERNAL VIEW, SNAPSHOT, CONTINUAL QUERY, RULE and ASSERTION are",
     )
+
+
+def _create_assertion(cursor: _Cursor) -> CreateView:
+    """An assertion is a view of its violations: kept if they are reported, watched alone if they are refused."""
+    found = create_assertion(cursor)
+    return CreateView(
+        found.name, found.query, found.text, found.policy == "report", options={"assertion": found.policy}
+    )
+
+
+def _after_first(cursor: _Cursor) -> _Cursor:
+    cursor.position = 1
+    return cursor
 
 
 def _create_view(cursor: _Cursor, *, materialized: bool, or_replace: bool, external: bool) -> Statement:
@@ -408,6 +432,8 @@ def _alter(cursor: _Cursor) -> AlterTable | AlterLog:
 def _drop(cursor: _Cursor) -> Drop:
     cursor.expect("DROP")
     kind = "VIEW" if cursor.accept("MATERIALIZED", "VIEW") or cursor.accept("VIEW") else _lagging_kind(cursor).upper()
+    if not kind:
+        kind = next((word for word in ("RULE", "ASSERTION") if cursor.accept(word)), "")
     if not kind:
         cursor.expect("TABLE")
         kind = "TABLE"

@@ -76,14 +76,26 @@ def tokenize(source: Source) -> list[Token]:
 
 
 def split(source: Source) -> list[list[Token]]:
-    """The statements of a script, as lists of tokens, without the semicolons."""
+    """The statements of a script, as lists of tokens, without the semicolons between them."""
     statements: list[list[Token]] = [[]]
     for token in tokenize(source):
-        if token.token_type is TokenType.SEMICOLON:
+        if token.token_type is TokenType.SEMICOLON and not _is_block_open(statements[-1]):
             statements.append([])
         else:
             statements[-1].append(token)
     return [tokens for tokens in statements if tokens]
+
+
+def _is_block_open(tokens: list[Token]) -> bool:
+    """Whether a rule's DO BEGIN waits for its END, which is followed by WITH (…) or by nothing."""
+    words = [token.text.upper() for token in tokens]
+    if words[:2] != ["CREATE", "RULE"]:
+        return False
+    begin = next((i for i in range(len(words) - 1) if words[i : i + 2] == ["DO", "BEGIN"]), None)
+    if begin is None:
+        return False
+    ends = [i for i in range(begin + 2, len(words)) if words[i] == "END" and words[i - 1] == ";"]
+    return not ends
 
 
 def parse(source: Source, tokens: list[Token]) -> exp.Expr:

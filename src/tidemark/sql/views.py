@@ -90,12 +90,14 @@ def _named_in(statement: CreateView) -> exp.Expr | None:
     return None
 
 
-def _without_lag(statement: CreateView, source: Source) -> Mapping[str, str]:
-    """The options that say nothing of how the view lags."""
+def _own_options(statement: CreateView, source: Source) -> Mapping[str, str]:
+    """The options that neither say how the view lags, nor that it is an assertion."""
+    given = dict(statement.options)
+    if statement.text.split()[1].upper() == "ASSERTION":
+        given.pop("assertion", None)
     if not statement.materialized:
-        return statement.options
-    given = statement.options.items()
-    return {key: value for key, value in given if not is_lag_option(key, value, statement, source)}
+        return given
+    return {key: value for key, value in given.items() if not is_lag_option(key, value, statement, source)}
 
 
 def bounds_of(options: Mapping[str, str]) -> Bounds:

@@ -1,0 +1,98 @@
+"""Actions that reach outside the database, and the record of what rules did."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import datetime as dt
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+
+from tidemark.algebra.types import BIGINT, TIMESTAMP, VARCHAR, Field, Schema
+from tidemark.errors import TidemarkError
+from tidemark.log import deltas as delta_tables
+
+FIRINGS: Final = "_firings"
+FIRINGS_SCHEMA: Final = Schema(
+    (
+        Field("rule", VARCHAR, nullable=False),
+        Field("version", BIGINT, nullable=False),
+        Field("instances", BIGINT, nullable=False),
+        Field("outcome", VARCHAR, nullable=False),
+        Field("time", TIMESTAMP, nullable=False),
+    )
+)
+FIRINGS_TEXT: Final = (
+    f"CREATE TABLE {FIRINGS} (rule VARCHAR NOT NULL, version BIGINT NOT NULL, instances BIGINT NOT NULL, "
+    "outcome VARCHAR NOT NULL, time TIMESTAMP NOT NULL)"
+)
+
+
+class Outcome:
+    """How a firing ended."""
+
+    DONE = "done"
+    QUEUED = "queued"
+
+
+@dataclass
+class Program:
+    """What the program lends to rules: functions that CALL names, and who listens to NOTIFY."""
+
+    functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    listeners: dict[str, list[Callable[[str, pa.Table], None]]] = field(default_factory=dict)
+
+    def tell(self, channel: str, rows: pa.Table) -> None:
+        for listener in tuple(self.listeners.get(channel, ())):
+            listener(channel, rows)
+
+
+NO_PROGRAM: Final = Program()
+
+
+def call(program: Program, name: str, rows: pa.Table, key: str, timeout: float | None = None) -> None:
+    """Call a registered function with the instances and, if it takes a second argument, the idempotency key.
+
+    The same key comes again if a call is repeated, so that the function can tell. A function that takes longer than
+    the timeout counts as failed; it cannot be stopped, only left behind.
+    """
+    function = program.functions.get(name)
+    if function is None:
+        known = ", ".join(sorted(program.functions)) or "none"
+        raise TidemarkError("unknown_function", f"no function {name!r} is registered", hint=f"registered: {known}")
+    arguments = (delta_tables.expand(rows), key)[: _takes(function)]
+    try:
+        if timeout is None:
+            function(*arguments)
+            return
+        pool = concurrent.futures.ThreadPoolExecutor(1)
+        try:
+            pool.submit(function, *arguments).result(timeout)
+        finally:
+            pool.shutdown(wait=False)
+    except TidemarkError:
+        raise
+    except TimeoutError as error:
+        raise TidemarkError("action", f"{name} took longer than {timeout} seconds") from error
+    except Exception as error:
+        raise TidemarkError("action", f"{name} failed: {type(error).__name__}: {error}") from error
+
+
+def _takes(function: Callable[..., Any]) -> int:
+    """How many arguments a function is called with: the rows, and the key if it has a place for it."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:
+        return 1
+    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return 2 if len(places) > 1 or any(p.kind is p.VAR_POSITIONAL for p in parameters) else 1
+
+
+def firing(name: str, version: int, instances: int, outcome: str, time: dt.datetime) -> tuple[str, pa.Table]:
+    """The record of a firing, as a change of the table of firings."""
+    columns = ([name], [version], [instances], [outcome], [time])
+    arrays = [pa.array(values, f.type.arrow) for values, f in zip(columns, FIRINGS_SCHEMA.fields, strict=True)]
+    return FIRINGS, delta_tables.weighted(pa.Table.from_arrays(arrays, schema=FIRINGS_SCHEMA.arrow))

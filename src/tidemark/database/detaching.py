@@ -1,0 +1,100 @@
+"""Detached work: entries of a table that are part of the commit that asks for it, and leave with the one that does it.
+
+So a crash in between loses nothing and doubles nothing: an entry that is there was not done, and one that was done is
+not there. Effects outside the database may be repeated, with the same key.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import io
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+
+from tidemark.algebra.types import BIGINT, TIMESTAMP, VARCHAR, Field, Schema
+from tidemark.log import deltas as delta_tables
+from tidemark.sql.activerules import INDEPENDENT, Rule
+
+DETACHED_TABLE: Final = "_detached"
+WAITING, DEAD = "waiting", "dead"
+_TEXTS: Final = ("id", "rule", "stage", "payload", "state", "error")
+DETACHED_SCHEMA: Final = Schema(
+    (
+        *(Field(name, VARCHAR, nullable=False) for name in _TEXTS),
+        Field("attempts", BIGINT, nullable=False),
+        Field("version", BIGINT, nullable=False),
+        Field("due", TIMESTAMP),
+    )
+)
+DETACHED_TEXT: Final = (
+    f"CREATE TABLE {DETACHED_TABLE} ({', '.join(f'{name} VARCHAR NOT NULL' for name in _TEXTS)}, "
+    "attempts BIGINT NOT NULL, version BIGINT NOT NULL, due TIMESTAMP)"
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A condition or an action that is to run in a transaction of its own. ``is_independent`` ones run even if the
+    transaction that asked for them is rolled back."""
+
+    id: str
+    rule: str
+    stage: str
+    payload: str
+    state: str = WAITING
+    error: str = ""
+    attempts: int = 0
+    version: int = 0
+    due: dt.datetime | None = None
+    is_independent: bool = False
+
+    @classmethod
+    def of(cls, rule: Rule, name: str, stage: str, relations: Mapping[str, pa.Table], version: int) -> Entry:
+        coupling = rule.coupling if stage == "condition" else rule.action_coupling
+        packed = json.dumps({relation: _packed(table) for relation, table in relations.items()})
+        return cls(uuid.uuid4().hex, name, stage, packed, version=version, is_independent=coupling == INDEPENDENT)
+
+    @property
+    def relations(self) -> dict[str, pa.Table]:
+        """The instances and transition relations."""
+        return {name: _unpacked(text) for name, text in json.loads(self.payload).items()}
+
+    def added(self, weight: int = 1) -> pa.Table:
+        """The entry as a change of the table of detached work."""
+        values = (self.id, self.rule, self.stage, self.payload, self.state, self.error)
+        cells = (*values, self.attempts, self.version, self.due)
+        arrays = [pa.array([cell], f.type.arrow) for cell, f in zip(cells, DETACHED_SCHEMA.fields, strict=True)]
+        return delta_tables.weighted(pa.Table.from_arrays(arrays, schema=DETACHED_SCHEMA.arrow), weight)
+
+    def replaced_by(self, other: Entry) -> pa.Table:
+        return delta_tables.combine(self.added(-1), other.added())
+
+    def failed(self, error: str, rule: Rule, now: dt.datetime) -> Entry:
+        """The entry after another attempt: it waits, ever longer, or is dead."""
+        attempts = self.attempts + 1
+        if attempts > rule.retries:
+            return replace(self, attempts=attempts, error=error, state=DEAD)
+        due = now + dt.timedelta(seconds=rule.backoff * 2 ** (attempts - 1))
+        return replace(self, attempts=attempts, error=error, due=due)
+
+
+def entries(table: pa.Table) -> list[Entry]:
+    """The entries of the table, the oldest first."""
+    return sorted((Entry(**row) for row in table.to_pylist()), key=lambda entry: (entry.version, entry.id))
+
+
+def _packed(table: pa.Table) -> str:
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return base64.b64encode(sink.getvalue()).decode()
+
+
+def _unpacked(text: str) -> pa.Table:
+    return pa.ipc.open_stream(io.BytesIO(base64.b64decode(text))).read_all()

@@ -1,0 +1,293 @@
+"""What rules do in one transaction: considering them after each statement and before the commit, and acting.
+
+    immediate   after each statement, also of an action: the block is what happened since the rule was last considered
+    deferred    before the commit, in a check phase: again and again the rule with the highest priority (then the
+                oldest) that has instances acts; its block is the transaction, or begins where it acted last
+
+Instances are derived when a rule has its turn, so what another action has made false is not there any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol
+
+import pyarrow as pa
+
+from tidemark.algebra.plans import Given, Plan, Scan, transform
+from tidemark.database.actions import NO_PROGRAM, Outcome, Program, call, firing
+from tidemark.database.detaching import Entry
+from tidemark.database.pairing import relation_keys, shortest
+from tidemark.database.reading import expanded
+from tidemark.database.store import Store
+from tidemark.errors import TidemarkError
+from tidemark.log import deltas as delta_tables
+from tidemark.rules.blocks import START, Moment, Span
+from tidemark.rules.conditions import became_true, derived_anew, still_true
+from tidemark.rules.events import transitions
+from tidemark.sql.activerules import DEFERRED, DETACHED, IMMEDIATE, INDEPENDENT, NERVOUS, Activation, Rule
+from tidemark.sql.catalog import Catalog
+from tidemark.sql.changes import Change, DeleteRows, InsertQuery, InsertRows, UpdateRows
+from tidemark.sql.rule_statements import Action, Call, Notify
+from tidemark.sql.rules import CONDITION, bind_action
+from tidemark.sql.text import Source
+
+MOST_NESTED: Final = 32
+"""How deep actions of immediate rules may set each other off."""
+
+
+class Changing(Protocol):
+    """The transaction that rules act in."""
+
+    store: Store
+    catalog: Catalog
+
+    def derived_deltas(self) -> Mapping[str, pa.Table]: ...
+    def change(self, bound: Change, named: Mapping[str, pa.Table]) -> None: ...
+    def keep(self, table: str, delta: pa.Table) -> None: ...
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A rule with the instances that it fires for, and the transition relations of its event."""
+
+    activation: Activation
+    rows: pa.Table
+    given: Mapping[str, pa.Table] = field(default_factory=dict)
+
+    @property
+    def relations(self) -> dict[str, pa.Table]:
+        return {**self.given, CONDITION: self.rows}
+
+
+class Reactions:
+    """The rules of one open transaction: where each was last considered, what waits, and what goes out at the end."""
+
+    def __init__(self, transaction: Changing, program: Program = NO_PROGRAM) -> None:
+        self._transaction, self._program = transaction, program
+        self._marks: dict[str, Moment] = {}
+        self._waiting: list[Turn] = []
+        self._chain: list[str] = []
+        self._nested = 0
+        self.detached: list[Entry] = []
+        self.notices: list[tuple[str, pa.Table]] = []
+
+    # When rules are considered
+
+    def activated(self, activation: Activation) -> None:
+        """From here on, and not before, the rule is watched."""
+        self._marks[activation.name] = self._now()
+
+    def after_statement(self) -> None:
+        """Consider the immediate rules, after a statement of the program or of an action."""
+        if not any(self._rule(a).coupling == IMMEDIATE for a in self._watched()):
+            return
+        if not self._nested:
+            self._chain = []
+        while True:
+            now = self._now()
+            turn = None
+            for activation in self._watched():
+                if self._rule(activation).coupling != IMMEDIATE:
+                    continue
+                turn = self._turn(activation, now)
+                self._marks[activation.name] = now
+                if turn is not None:
+                    break
+            if turn is None:
+                return
+            self._dispatch(turn)
+
+    def check(self) -> None:
+        """The check phase: let deferred rules act until none has instances."""
+        self._chain = []
+        while True:
+            turn = self._next_deferred()
+            if turn is None:
+                return
+            self._dispatch(turn, is_checking=True)
+
+    def _next_deferred(self) -> Turn | None:
+        now: Moment | None = None
+        for activation in self._watched():
+            waiting = next((turn for turn in self._waiting if turn.activation.name == activation.name), None)
+            if waiting is not None:
+                self._waiting.remove(waiting)
+                kept = self.still_true(waiting)
+                if kept is not None:
+                    return kept
+            rule = self._rule(activation)
+            if rule.coupling == IMMEDIATE:
+                continue
+            now = now or self._now()
+            turn = self._turn(activation, now)
+            if turn is not None:
+                self._marks[activation.name] = now
+                return turn
+        return None
+
+    def _dispatch(self, turn: Turn, *, is_checking: bool = False) -> None:
+        """Act now, at the end of the transaction, or apart from it."""
+        rule = self._rule(turn.activation)
+        if rule.coupling in (DETACHED, INDEPENDENT):
+            stage = "condition"
+            self.detached.append(Entry.of(rule, turn.activation.name, stage, turn.relations, self._version))
+        elif rule.action_coupling in (DETACHED, INDEPENDENT):
+            self.detached.append(Entry.of(rule, turn.activation.name, "action", turn.relations, self._version))
+        elif rule.action_coupling == DEFERRED and not is_checking:
+            self._waiting.append(turn)
+        else:
+            self.act(turn)
+
+    # Instances
+
+    def _turn(self, activation: Activation, now: Moment) -> Turn | None:
+        """The rule's instances over its block, if there are any."""
+        rule = self._rule(activation)
+        since = self._marks.get(activation.name, START)
+        if rule.events and not rule.database_events:
+            return None
+        given = self._happened(rule, since, now) if rule.events else {}
+        if rule.events and not given:
+            return None
+        span = self._span(since, now, given)
+        if not rule.has_condition:
+            one = pa.table([pa.array([1], pa.int32()), pa.array([1], pa.int64())], schema=rule.schema.weighted)
+            return Turn(activation, one, given)
+        if self._is_in_network and not activation.transitions:
+            change = now.since(since, activation.node)
+        else:
+            change = span.change(self._readable(activation.watched))
+        if change is None:
+            return None
+        if rule.semantics == NERVOUS:
+            rows = derived_anew(activation.condition.schema, change)
+        else:
+            rows = became_true(self._readable(activation.condition), rule.identity, change, span)
+        return None if rows is None else Turn(activation, rows, given)
+
+    def still_true(self, turn: Turn) -> Turn | None:
+        rule = self._rule(turn.activation)
+        if not rule.has_condition:
+            return turn
+        span = self._span(START, self._now(), turn.given)
+        rows = still_true(self._readable(turn.activation.condition), rule.identity, turn.rows, span)
+        return None if rows is None else replace(turn, rows=rows)
+
+    def _happened(self, rule: Rule, since: Moment, now: Moment) -> dict[str, pa.Table]:
+        events = rule.database_events
+        changes = {}
+        for event in events:
+            delta = now.since(since, event.relation)
+            if delta is not None:
+                changes[event.relation] = delta
+        if not changes:
+            return {}
+        catalog = self._transaction.catalog
+        known = relation_keys(catalog)
+        keys = {name: shortest(known[name]) if known[name] else () for name in changes}
+        schemas = {name: catalog.relations[name].schema for name in changes}
+        return transitions(events, changes, keys, schemas, dict(rule.given))
+
+    def _span(self, since: Moment, now: Moment, given: Mapping[str, pa.Table]) -> Span:
+        store, catalog = self._transaction.store, self._transaction.catalog
+        stored = store.stored_of(catalog)
+        fresh = frozenset(name for name in catalog.relations if name not in stored) if not self._is_in_network else ()
+        return Span(since, now, store.reading(catalog), frozenset(fresh), given)
+
+    def _readable(self, plan: Plan) -> Plan:
+        catalog = self._transaction.catalog
+        return plan if self._is_in_network else expanded(plan, catalog, self._transaction.store.stored_of(catalog))
+
+    @property
+    def _is_in_network(self) -> bool:
+        """Whether conditions are nodes of the network: not in a transaction that has other definitions."""
+        return self._transaction.catalog is self._transaction.store.catalog
+
+    def _now(self) -> Moment:
+        return Moment(dict(self._transaction.derived_deltas()))
+
+    def _watched(self) -> tuple[Activation, ...]:
+        return self._transaction.catalog.activations
+
+    def _rule(self, activation: Activation) -> Rule:
+        return self._transaction.catalog.rules[activation.rule]
+
+    @property
+    def _version(self) -> int:
+        return self._transaction.store.version + 1
+
+    # Actions
+
+    def act(self, turn: Turn, key: str | None = None) -> None:
+        """Run a rule's action for all its instances at once. The key is the same if it is run again."""
+        activation, rule = turn.activation, self._rule(turn.activation)
+        self._chain.append(activation.name)
+        if self._chain.count(activation.name) > rule.cascade_limit or self._nested >= MOST_NESTED:
+            raise self._endless(rule)
+        self._nested += 1
+        try:
+            for action in activation.actions:
+                match action:
+                    case Call(name=name):
+                        call(self._program, name, turn.rows, key or self._key(activation), rule.timeout)
+                    case Notify(channel=channel):
+                        self.notices.append((channel, delta_tables.expand(turn.rows)))
+                    case _:
+                        self._transaction.change(self._bound(action, activation), self._named(turn))
+        except TidemarkError as error:
+            raise TidemarkError(
+                error.code, f"the action of the rule {activation.name!r} failed: {error.message}", hint=error.hint
+            ) from error
+        finally:
+            self._nested -= 1
+        self.record(activation.name, turn.rows.num_rows, Outcome.DONE)
+
+    def record(self, name: str, instances: int, outcome: str) -> None:
+        """Note a firing; it becomes true with the transaction."""
+        self._transaction.keep(*firing(name, self._version, instances, outcome, self._transaction.store.now()))
+
+    def _key(self, activation: Activation) -> str:
+        return f"{activation.name}:{self._version}:{len(self._chain)}"
+
+    def _bound(self, action: Action, activation: Activation) -> Change:
+        rule = self._rule(activation)
+        source = Source(rule.text, rule.dialect, self._transaction.store.now())
+        catalog = self._transaction.catalog
+        bound = bind_action(action, catalog, dict(rule.given), activation.condition.schema, source)
+        names = {CONDITION, *(name for name, _ in rule.given)}
+        match bound:
+            case InsertQuery(plan=plan) | DeleteRows(plan=plan):
+                return replace(bound, plan=_given(plan, names))
+            case UpdateRows(plan=plan, coming=coming):
+                return replace(bound, plan=_given(plan, names), coming=_given(coming, names))
+        assert isinstance(bound, InsertRows)
+        return bound
+
+    def _named(self, turn: Turn) -> dict[str, pa.Table]:
+        return {_name(name): table for name, table in turn.relations.items()}
+
+    def _endless(self, rule: Rule) -> TidemarkError:
+        chain = self._chain if len(self._chain) <= 12 else [*self._chain[:6], "…", *self._chain[-5:]]
+        return TidemarkError(
+            "cascade",
+            f"rules set each other off without an end: {' → '.join(chain)}",
+            hint=f"{rule.name!r} may fire {rule.cascade_limit} times in a transaction (cascade_limit); "
+            "DEACTIVATE one of them, or change its condition",
+        )
+
+
+def _name(relation: str) -> str:
+    return f"rule {relation}"
+
+
+def _given(plan: Plan, names: set[str]) -> Plan:
+    """The plan with the relations that say what happened given to it."""
+
+    def replaced(part: Plan) -> Plan | None:
+        if isinstance(part, Scan) and part.relation in names:
+            return Given(_name(part.relation), part.schema)
+        return None
+
+    return transform(plan, replaced)

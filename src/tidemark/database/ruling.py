@@ -1,0 +1,150 @@
+"""Rules in the catalog: activating, deactivating and dropping them, and the tables that they need."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from tidemark.algebra.clock import CLOCK, CLOCK_SCHEMA, CLOCK_TEXT
+from tidemark.database.actions import FIRINGS, FIRINGS_SCHEMA, FIRINGS_TEXT
+from tidemark.database.detaching import DETACHED_SCHEMA, DETACHED_TABLE, DETACHED_TEXT
+from tidemark.errors import TidemarkError
+from tidemark.sql import statements as st
+from tidemark.sql.activerules import Activation, Rule
+from tidemark.sql.catalog import Catalog, Table
+from tidemark.sql.rule_statements import CreateRule, SetActive
+from tidemark.sql.rules import bind_activation, bind_rule, check_actions
+from tidemark.sql.text import Source
+
+
+def with_rule_tables(catalog: Catalog, rule: Rule) -> Catalog:
+    """The catalog with the tables in which rules leave what they did and have yet to do, and the clock if one asks."""
+    if CLOCK in rule.reads and CLOCK not in catalog.relations:
+        catalog = catalog.with_relation(Table(CLOCK, CLOCK_SCHEMA, CLOCK_TEXT))
+    if FIRINGS in catalog.relations:
+        return catalog
+    firings = Table(FIRINGS, FIRINGS_SCHEMA, FIRINGS_TEXT, defaults=(None,) * len(FIRINGS_SCHEMA))
+    detached = Table(DETACHED_TABLE, DETACHED_SCHEMA, DETACHED_TEXT, defaults=(None,) * len(DETACHED_SCHEMA))
+    return catalog.with_relation(firings).with_relation(detached)
+
+
+def rules_meant(statement: SetActive, catalog: Catalog) -> tuple[Rule, ...]:
+    """The rule that is named, or those of the group."""
+    if statement.is_group:
+        found = tuple(rule for rule in catalog.rules.values() if rule.group == statement.name)
+        if not found:
+            raise TidemarkError("unknown_rule", f"no rule is in the group {statement.name!r}", hint=_known(catalog))
+        return found
+    return (rule_named(statement.name, catalog),)
+
+
+def rule_named(name: str, catalog: Catalog) -> Rule:
+    rule = catalog.rules.get(name)
+    if rule is None:
+        raise TidemarkError("unknown_rule", f"there is no rule {name!r}", hint=_known(catalog))
+    return rule
+
+
+def with_activation(rule: Rule, statement: SetActive, catalog: Catalog, source: Source) -> Rule:
+    """The rule, watched or not for the given values; DEACTIVATE without values is for all of them."""
+    if not statement.active:
+        gone = [a for a in rule.active if not statement.arguments or a.arguments == statement.arguments]
+        return replace(rule, active=tuple(a for a in rule.active if a not in gone))
+    if any(a.arguments == statement.arguments for a in rule.active):
+        return rule
+    return replace(rule, active=(*rule.active, activation(rule, statement.arguments, catalog)))
+
+
+def activation(rule: Rule, arguments: tuple[str, ...], catalog: Catalog) -> Activation:
+    """The rule as it is watched for given values of its parameters."""
+    [(statement, source)] = st.parse_script(Source(rule.text, rule.dialect))
+    assert isinstance(statement, CreateRule)
+    given, seen = dict(rule.given), dict(rule.seen)
+    bound = bind_activation(statement, arguments, given, catalog, source, rule.semantics, seen)
+    check_actions(bound, catalog, given, source)
+    return bound
+
+
+def bound_anew(catalog: Catalog, changed: str) -> Catalog:
+    """The catalog with the rules bound anew that stand on a relation which has another definition."""
+    touched = {changed, *(view.name for view in catalog.above(changed))}
+    for rule in catalog.rules.values():
+        if rule.depends_on & touched:
+            catalog = catalog.with_rule(_bound(rule, catalog, changed))
+    return catalog
+
+
+def _bound(rule: Rule, catalog: Catalog, changed: str) -> Rule:
+    try:
+        bound = define_rule(rule.text, rule.dialect, catalog, dict(rule.seen))
+        return replace(bound, active=tuple(activation(bound, a.arguments, catalog) for a in rule.active))
+    except TidemarkError as error:
+        raise TidemarkError(
+            "dependents",
+            f"{changed!r} cannot be changed so, because the rule {rule.name!r} stands on it and would no longer be "
+            f"valid: {error.message}",
+            hint=f"DROP RULE {rule.name} first",
+        ) from error
+
+
+def define_rule(sql: str, dialect: str, catalog: Catalog, seen: Mapping[str, int] | None = None) -> Rule:
+    """The rule of a CREATE RULE statement, inactive."""
+    [(statement, source)] = st.parse_script(Source(sql, dialect))
+    assert isinstance(statement, CreateRule)
+    return bind_rule(statement, catalog, source, seen)
+
+
+def without_rule(statement: st.Drop, catalog: Catalog) -> Catalog:
+    if statement.name not in catalog.rules and statement.if_exists:
+        return catalog
+    return catalog.without_rule(rule_named(statement.name, catalog).name)
+
+
+def without_rules_on(statement: st.Drop, catalog: Catalog) -> Catalog:
+    """The catalog without the rules that name a relation which is dropped; without CASCADE there must be none."""
+    found = catalog.rules_on(statement.name)
+    if found and not statement.cascade:
+        names = ", ".join(rule.name for rule in found)
+        raise TidemarkError(
+            "dependents",
+            f"{statement.name!r} is needed by the rule {names}",
+            hint="drop it first, or use CASCADE",
+        )
+    for rule in found:
+        catalog = catalog.without_rule(rule.name)
+    return catalog
+
+
+def _known(catalog: Catalog) -> str:
+    return f"rules: {', '.join(catalog.rules)}" if catalog.rules else "there are no rules yet: CREATE RULE first"
+
+
+def rule_records(before: Catalog, after: Catalog) -> list[str]:
+    """What to say of the rules that are other ones than before: their texts, and for which values they are watched."""
+    if before.rules is after.rules:
+        return []
+    gone = [json.dumps({"rule": name, "sql": None}) for name in before.rules if name not in after.rules]
+    others = [rule for name, rule in after.rules.items() if before.rules.get(name) is not rule]
+    return gone + [
+        json.dumps(
+            {
+                "rule": rule.name,
+                "sql": rule.text,
+                "dialect": rule.dialect,
+                "seen": dict(rule.seen),
+                "active": [list(a.arguments) for a in rule.active],
+            }
+        )
+        for rule in others
+    ]
+
+
+def with_rules(catalog: Catalog, records: Iterable[Mapping[str, Any]]) -> Catalog:
+    """The catalog with the rules that such records tell of."""
+    for record in records:
+        rule = define_rule(record["sql"], record["dialect"], catalog, record["seen"])
+        active = tuple(activation(rule, tuple(arguments), catalog) for arguments in record["active"])
+        catalog = catalog.with_rule(replace(rule, active=active))
+    return catalog

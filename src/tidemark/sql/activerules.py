@@ -1,0 +1,77 @@
+"""Active rules as the catalog keeps them. Immutable; activating one makes another rule of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tidemark.algebra.plans import Plan, relations_of
+from tidemark.algebra.types import Schema
+from tidemark.sql.rule_statements import Action, DatabaseEvent, Event
+
+IMMEDIATE, DEFERRED, DETACHED, INDEPENDENT = "immediate", "deferred", "detached", "detached_independent"
+STRICT, NERVOUS = "strict", "nervous"
+
+
+@dataclass(frozen=True)
+class Activation:
+    """A rule that is watched, for given values of its parameters (as SQL texts).
+
+    ``condition`` is the plan of WHEN; ``watched`` the one whose change is followed: for nervous rules it has further
+    columns, which tell derivations of one instance apart. ``transitions`` are the transition relations that it names.
+    """
+
+    rule: str
+    arguments: tuple[str, ...]
+    condition: Plan
+    watched: Plan
+    transitions: frozenset[str]
+    actions: tuple[Action, ...] = field(compare=False)
+
+    @property
+    def name(self) -> str:
+        return f"{self.rule}({', '.join(self.arguments)})" if self.arguments else self.rule
+
+    @property
+    def is_condition(self) -> bool:
+        """Whether there is a condition to watch, and not only an event."""
+        return bool(relations_of(self.condition))
+
+    @property
+    def node(self) -> str:
+        """The name of its node in the network."""
+        return f"_rule {self.name}"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """An active rule. ``identity`` are the columns of WHEN that identify an instance; ``writes`` the tables that its
+    action changes; ``given`` the transition relations that it may name, with their columns; ``seen`` how many columns
+    the relations that it names had when it was created."""
+
+    name: str
+    text: str
+    dialect: str
+    events: tuple[Event, ...]
+    schema: Schema
+    identity: tuple[int, ...]
+    has_condition: bool
+    depends_on: frozenset[str]
+    reads: frozenset[str]
+    writes: frozenset[str]
+    given: tuple[tuple[str, Schema], ...] = ()
+    seen: tuple[tuple[str, int], ...] = ()
+    parameters: tuple[str, ...] = ()
+    semantics: str = STRICT
+    coupling: str = DEFERRED
+    action_coupling: str = IMMEDIATE
+    priority: int = 0
+    group: str = ""
+    cascade_limit: int = 100
+    retries: int = 3
+    backoff: float = 1.0
+    timeout: float | None = None
+    active: tuple[Activation, ...] = ()
+
+    @property
+    def database_events(self) -> tuple[DatabaseEvent, ...]:
+        return tuple(event for event in self.events if isinstance(event, DatabaseEvent))

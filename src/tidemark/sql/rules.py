@@ -1,0 +1,270 @@
+"""Binding CREATE RULE, and a rule for given values of its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+from sqlglot import exp
+
+from tidemark.algebra.expressions import columns_of
+from tidemark.algebra.plans import Distinct, Filter, Join, Plan, Project, Values, relations_of
+from tidemark.algebra.types import INT, TIMESTAMP, VARCHAR, Field, Schema
+from tidemark.sql.activerules import (
+    DEFERRED,
+    DETACHED,
+    IMMEDIATE,
+    INDEPENDENT,
+    NERVOUS,
+    STRICT,
+    Activation,
+    Rule,
+)
+from tidemark.sql.catalog import Catalog, Table, View
+from tidemark.sql.changes import Change, bind_delete, bind_insert, bind_update, table_name
+from tidemark.sql.columns import narrowed, widened
+from tidemark.sql.queries import QueryBinder, check_output
+from tidemark.sql.rule_statements import Action, CreateRule, DatabaseEvent, SignalEvent
+from tidemark.sql.text import Source, parse, tokenize
+
+Tree = TypeVar("Tree", bound=exp.Expr)
+CONDITION: Final = "condition"
+SIGNAL: Final = "signal"
+SIGNAL_SCHEMA: Final = Schema((Field("name", VARCHAR), Field("payload", VARCHAR), Field("time", TIMESTAMP)))
+NOTHING_SEEN: Final[Mapping[str, int]] = {}
+COUPLINGS: Final = (IMMEDIATE, DEFERRED, DETACHED, INDEPENDENT)
+_EVENT_ROW: Final = Schema((Field("event", INT, nullable=False),))
+
+
+def bind_rule(statement: CreateRule, catalog: Catalog, source: Source, seen: Mapping[str, int] | None = None) -> Rule:
+    """The rule that CREATE RULE defines, inactive. Names and types are checked with NULL for each parameter.
+
+    ``seen`` has the numbers of columns that it saw when it was first created; by default it sees all there are.
+    """
+    source, seen = replace(source, now=None), seen or {}
+    options = _options(statement, source)
+    for event in statement.events:
+        if isinstance(event, DatabaseEvent):
+            _check_event(event, catalog, source)
+    given = transition_schemas(statement, narrowed(catalog, seen))
+    arguments = ("NULL",) * len(statement.parameters)
+    probe = bind_activation(statement, arguments, given, catalog, source, options["semantics"], seen)
+    schema = probe.condition.schema
+    for name in statement.each:
+        if name not in schema.names:
+            raise source.error(
+                "unknown_column", f"WHEN has no column {name!r}", hint=f"columns: {', '.join(schema.names)}"
+            )
+    identity = tuple(schema.position(name) for name in statement.each) or tuple(range(len(schema)))
+    if not statement.parameters:  # otherwise their types are known when the rule is activated
+        check_actions(probe, catalog, given, source)
+    writes = frozenset(_target(a, source) for a in probe.actions if isinstance(a, exp.Expr))
+    events = {e.relation for e in statement.events if isinstance(e, DatabaseEvent)}
+    named = _named(statement, catalog, given) | events
+    counts = {name: len(narrowed(catalog, seen).relations[name].schema) for name in sorted(named)}
+    return Rule(
+        statement.name,
+        statement.text,
+        source.dialect,
+        statement.events,
+        schema,
+        identity,
+        statement.when is not None,
+        named | writes,
+        frozenset(relations_of(probe.condition)) - set(given),
+        writes,
+        tuple(given.items()),
+        tuple(counts.items()),
+        statement.parameters,
+        **options,
+    )
+
+
+def check_actions(activation: Activation, catalog: Catalog, given: Mapping[str, Schema], source: Source) -> None:
+    """Refuse actions that cannot be bound."""
+    for action in activation.actions:
+        if isinstance(action, exp.Expr):
+            bind_action(action, catalog, given, activation.condition.schema, source)
+
+
+def _target(action: exp.Expr, source: Source) -> str:
+    """The table that an action changes."""
+    return table_name(action.this.this if isinstance(action.this, exp.Schema) else action.this, source)
+
+
+def bind_activation(
+    statement: CreateRule,
+    arguments: tuple[str, ...],
+    given: Mapping[str, Schema],
+    catalog: Catalog,
+    source: Source,
+    semantics: str,
+    seen: Mapping[str, int] = NOTHING_SEEN,
+) -> Activation:
+    """The rule for given values of its parameters."""
+    if len(arguments) != len(statement.parameters):
+        raise source.error(
+            "type", f"the rule {statement.name!r} has {len(statement.parameters)} parameters, not {len(arguments)}"
+        )
+    values = dict(zip(statement.parameters, arguments, strict=True))
+    actions = tuple(_with(a, values, source) if isinstance(a, exp.Expr) else a for a in statement.actions)
+    if statement.when is None:
+        plan: Plan = Values(((1,),), _EVENT_ROW)
+        return Activation(statement.name, arguments, plan, plan, frozenset(), actions)
+    binder = QueryBinder(replace(source, now=None), with_given(narrowed(catalog, seen), given))
+    plan = widened(binder.bind_view(_with(statement.when, values, source)), with_given(catalog, given))
+    check_output(plan.schema, source)
+    watched = derivations(plan) if semantics == NERVOUS else plan
+    return Activation(statement.name, arguments, plan, watched, relations_of(plan) & given.keys(), actions)
+
+
+def with_given(catalog: Catalog, given: Mapping[str, Schema]) -> Catalog:
+    """The catalog as the texts of a rule see it: with the relations that stand for what happened."""
+    for name, schema in given.items():
+        catalog = catalog.with_relation(Table(name, schema, "", defaults=(None,) * len(schema)))
+    return catalog
+
+
+def transition_schemas(statement: CreateRule, catalog: Catalog) -> dict[str, Schema]:
+    """The transition relations: inserted, deleted and updated of the event's relation, with its name behind them if
+    there are several; and signal."""
+    events = [event for event in statement.events if isinstance(event, DatabaseEvent)]
+    relations = list(dict.fromkeys(event.relation for event in events))
+    found: dict[str, Schema] = {}
+    for name in relations:
+        schema = catalog.relations[name].schema
+        nullable = Schema(tuple(replace(f, nullable=True) for f in schema))
+        old = tuple(replace(f, name=f"old_{f.name}") for f in nullable)
+        new = tuple(replace(f, name=f"new_{f.name}") for f in nullable)
+        ending = f"_{name}" if len(relations) > 1 else ""
+        found |= {f"inserted{ending}": nullable, f"deleted{ending}": nullable, f"updated{ending}": Schema(old + new)}
+    if any(isinstance(event, SignalEvent) for event in statement.events):
+        found[SIGNAL] = SIGNAL_SCHEMA
+    return found
+
+
+def bind_action(
+    action: Action, catalog: Catalog, given: Mapping[str, Schema], schema: Schema, source: Source
+) -> Change:
+    """A DML statement of a rule, over ``condition`` and the transition relations."""
+    seen = with_given(catalog, {**given, CONDITION: schema})
+    match action:
+        case exp.Insert():
+            bound: Change = bind_insert(action, seen, source)
+        case exp.Update():
+            bound = bind_update(action, seen, source)
+        case _:
+            assert isinstance(action, exp.Delete)
+            bound = bind_delete(action, seen, source)
+    if bound.table.name in given or bound.table.name == CONDITION:
+        raise source.error("not_a_table", f"{bound.table.name!r} cannot be changed: it says what happened")
+    return bound
+
+
+def derivations(plan: Plan) -> Plan:
+    """The rows of a query with what tells their derivations apart: what it reads of the rows that it combines.
+
+    A derivation of π[e] E is a row of E, in the columns that e and the selections and joins in E read. So an instance
+    that one derivation leaves and another one enters has a derivation added, though its multiplicity is what it was.
+    """
+    inner = plan.input if isinstance(plan, Distinct) else plan
+    if not isinstance(inner, Project):
+        return inner
+    source = inner.input
+    used = {i for e in inner.expressions for i in columns_of(e)} | _tested(source)
+    columns = tuple(source.column(i) for i in sorted(used))
+    names = (*inner.names, *(f"_{i}" for i in range(len(columns))))
+    return Project(source, names, (*inner.expressions, *columns))
+
+
+def _tested(plan: Plan) -> set[int]:
+    """The columns that the selections and joins on top of a plan look at."""
+    match plan:
+        case Filter(input=source, predicate=predicate):
+            return _tested(source) | columns_of(predicate)
+        case Join(left=left, right=right, predicate=predicate):
+            width = len(left.schema)
+            return _tested(left) | {i + width for i in _tested(right)} | columns_of(predicate)
+    return set()
+
+
+def _with(tree: Tree, values: Mapping[str, str], source: Source) -> Tree:
+    """A tree with the parameters replaced by their values."""
+    if not any(True for _ in tree.find_all(exp.Placeholder)):
+        return tree
+    tree = tree.copy()
+    for node in list(tree.find_all(exp.Placeholder)):
+        if node.name not in values:
+            known = ", ".join(f":{name}" for name in values) or "none"
+            raise source.error("unknown_parameter", f"the rule has no parameter :{node.name}", hint=f"it has {known}")
+        text = Source(values[node.name], source.dialect)
+        node.replace(exp.paren(parse(text, tokenize(text))))
+    return tree
+
+
+def _named(statement: CreateRule, catalog: Catalog, given: Mapping[str, Schema]) -> frozenset[str]:
+    """The relations that the texts of a rule name."""
+    trees = [tree for tree in (statement.when, *statement.actions) if isinstance(tree, exp.Expr)]
+    names = {table.name for tree in trees for table in tree.find_all(exp.Table)}
+    folded = {name if name in catalog.relations else name.lower() for name in names}
+    return frozenset(name for name in folded if name in catalog.relations and name not in given)
+
+
+def _check_event(event: DatabaseEvent, catalog: Catalog, source: Source) -> None:
+    relation = catalog.get(event.relation)
+    if relation is None:
+        raise source.error(
+            "unknown_relation", f"there is no relation {event.relation!r}", hint=catalog.suggestions(event.relation)
+        )
+    if isinstance(relation, View) and not relation.materialized:
+        raise source.error(
+            "not_materialized",
+            f"{event.relation!r} is a plain view: its changes are not followed",
+            hint="CREATE MATERIALIZED VIEW, or use a condition (WHEN) without an event",
+        )
+    for column in event.columns:
+        if column not in relation.schema.names:
+            columns = ", ".join(relation.schema.names)
+            raise source.error(
+                "unknown_column", f"{event.relation!r} has no column {column!r}", hint=f"columns: {columns}"
+            )
+
+
+def _options(statement: CreateRule, source: Source) -> dict[str, Any]:
+    found: dict[str, Any] = {"semantics": STRICT, "coupling": DEFERRED, "action_coupling": IMMEDIATE}
+    for key, text in statement.options.items():
+        known = _OPTIONS.get(key)
+        if known is None:
+            raise source.error(
+                "unsupported", f"the option {key!r} is not known", hint=f"options: {', '.join(sorted(_OPTIONS))}"
+            )
+        try:
+            found[key] = known(text)
+        except ValueError as error:
+            raise source.error("unsupported", f"{key} = {text!r} is not possible: {error}") from error
+    if found["coupling"] == DEFERRED and found["action_coupling"] == IMMEDIATE:
+        found["action_coupling"] = DEFERRED
+    return found
+
+
+def _one_of(*values: str) -> Callable[[str], str]:
+    def chosen(text: str) -> str:
+        if text.lower() not in values:
+            raise ValueError(f"one of {', '.join(values)}")
+        return text.lower()
+
+    return chosen
+
+
+_OPTIONS: Final[dict[str, Callable[[str], Any]]] = {
+    "semantics": _one_of(STRICT, NERVOUS),
+    "coupling": _one_of(*COUPLINGS),
+    "action_coupling": _one_of(*COUPLINGS),
+    "priority": int,
+    "cascade_limit": int,
+    "group": str,
+    "retries": int,
+    "backoff": float,
+    "timeout": float,
+}
