@@ -30,7 +30,10 @@ class _Altered:
     def fetch(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
         return self._engine.fetch(self._reading(plan), given)
 
-    def iterate(self, iteration: Iteration, given: Mapping[str, pa.Table]) -> pa.Table | None:
+    def iterates(self, iteration: Iteration, given: Mapping[str, pa.Table]) -> bool:
+        return self._engine.iterates(iteration.over(self._reading), given)
+
+    def iterate(self, iteration: Iteration, given: Mapping[str, pa.Table]) -> pa.Table:
         return self._engine.iterate(iteration.over(self._reading), given)
 
     def _reading(self, plan: Plan) -> Plan:

@@ -48,6 +48,11 @@ class Rows:
     def __len__(self) -> int:
         return len(self.order)
 
+    @property
+    def columns(self) -> Positions | None:
+        """The positions of all columns, if there is a row to tell."""
+        return tuple(range(len(self.order[0]))) if self.order else None
+
     def __iter__(self) -> Iterator[Row]:
         return iter(self.order)
 
@@ -153,7 +158,9 @@ class NewState:
         self.old, self.deleted, self.more = old, deleted, more
 
     def matching(self, positions: Positions, keys: Collection[Row]) -> Iterable[Row]:
-        kept = (row for row in self.old.matching(positions, keys) if row not in self.deleted)
+        # A key that is all of a deleted row finds nothing in r but that row.
+        wanted = [key for key in keys if key not in self.deleted] if positions == self.deleted.columns else keys
+        kept = (row for row in self.old.matching(positions, wanted) if row not in self.deleted)
         return [*kept, *self.more.matching(positions, keys)]
 
 

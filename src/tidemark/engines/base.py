@@ -66,8 +66,12 @@ class Engine(Protocol):
         """The plan's rows as a person reads them: equal rows repeated, in the plan's order if it sorts."""
         ...
 
-    def iterate(self, iteration: Iteration, given: Mapping[str, pa.Table]) -> pa.Table | None:
-        """The rows of the set, each of weight one; None if that is better done from outside, round by round."""
+    def iterates(self, iteration: Iteration, given: Mapping[str, pa.Table]) -> bool:
+        """Whether the engine finds this set by itself; if not, that is better done from outside, round by round."""
+        ...
+
+    def iterate(self, iteration: Iteration, given: Mapping[str, pa.Table]) -> pa.Table:
+        """The rows of the set, each of weight one. Only what the engine ``iterates`` is asked of it."""
         ...
 
     def commit(self, commit: Commit) -> None:

@@ -44,12 +44,11 @@ SMALL_RESULT: Final = 100_000
 def fixpoint(plan: Fixpoint, given: Mapping[str, pa.Table], engine: Engine, evaluate: Evaluate) -> pa.Table:
     """The rows of a resolved fixpoint, each of weight one."""
     iteration = iteration_of(plan)
-    if iteration is not None:
+    if iteration is not None and engine.iterates(iteration, given):
         found = engine.iterate(iteration, given)
-        if found is not None:
-            if found.num_rows > plan.max_rows:
-                raise TooFar(plan.predicate, rows=plan.max_rows)
-            return found
+        if found.num_rows > plan.max_rows:
+            raise TooFar(plan.predicate, rows=plan.max_rows)
+        return found
     if _rows_below(plan, given, engine) <= SMALL_INPUT:
         small = _in_process(plan, given, evaluate)
         if small is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final
@@ -56,8 +56,10 @@ class EngineLookup:
         readable = self.relations[relation]
         if not positions:
             return self.rows_of(readable.plan)
+        if not keys:
+            return {}
         plan, schema = readable.touched(positions)
-        wanted = dict.fromkeys(filter(None, (_as_stored(key, schema) for key in keys)), 1)
+        wanted = dict.fromkeys(_as_stored(keys, schema), 1)
         if not wanted:
             return {}
         return self._evaluated(plan, {**self.given, _KEYS: from_bag(wanted, schema)})
@@ -72,29 +74,26 @@ class EngineLookup:
         return bag
 
 
-def _as_stored(key: Row, schema: Schema) -> Row | None:
-    """The key in the types of the columns; None if a column cannot have the value."""
-    cells: list[Value] = []
-    for value, column in zip(key, schema, strict=True):
-        if isinstance(value, int | Decimal) and not isinstance(value, bool):
-            fitting = _number(value, column.type)
-            if fitting is None:
-                return None
-            cells.append(fitting)
-        else:
-            cells.append(value)
-    return tuple(cells)
+def _as_stored(keys: Collection[Row], schema: Schema) -> Iterable[Row]:
+    """The keys in the types of the columns, without those that have a value which their column cannot have."""
+    columns = [_fitting(values, field.type) for values, field in zip(zip(*keys, strict=True), schema, strict=True)]
+    return (key for key in zip(*columns, strict=True) if _NOWHERE not in key)
 
 
-def _number(value: int | Decimal, type_: Type) -> Value:
+def _fitting(values: Sequence[Value], type_: Type) -> Sequence[Value | object]:
     largest = _LARGEST.get(type_)
-    if largest is not None and isinstance(value, int):
-        return value if -largest <= value < largest else None
+    if largest is not None and all(type(value) is int and -largest <= value < largest for value in values):
+        return values
+    return [_number(v, type_) if isinstance(v, int | Decimal) and not isinstance(v, bool) else v for v in values]
+
+
+def _number(value: int | Decimal, type_: Type) -> Value | object:
     try:
         [stored] = pa.array([value], type_.arrow).to_pylist()
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        return None
-    return stored if stored == value else None
+        return _NOWHERE
+    return stored if stored == value else _NOWHERE
 
 
+_NOWHERE: Final = object()
 _LARGEST: Final = {INT: 2**31, BIGINT: 2**63}

@@ -4,8 +4,9 @@ The maintenance rules run in this process, from the changes of the parts. What t
 what is stored, so that the engine is asked for the neighbourhood of the change and nothing else. All members of one
 fixpoint change together.
 
-If that turns out to derive a good part of what is stored, evaluating everything again is cheaper, and is done instead,
-except for a view that was declared ``incremental``.
+If that turns out to derive too much, evaluating everything again is cheaper, and is done instead, except for a view
+that was declared ``incremental``. How much that is depends on the engine: where it iterates by itself, it finds some
+hundred rows in the time in which one is derived here.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Final
 import pyarrow as pa
 
 from tidemark.algebra.keys import RelationKeys
-from tidemark.algebra.plans import Fixpoint, Negate, Stored, relations_of, union
+from tidemark.algebra.plans import Fixpoint, Negate, Plan, Stored, relations_of, union
 from tidemark.calculus.as_of import Block, resolve
 from tidemark.calculus.states import new
 from tidemark.calculus.terms import distribute
@@ -30,15 +31,30 @@ from tidemark.datalog.program import Program
 from tidemark.engines.base import Engine
 from tidemark.engines.reference.arrow import from_bag
 from tidemark.network.cutting import state_name
+from tidemark.network.fixpoints import iteration_of
 from tidemark.network.lookups import EngineLookup, Evaluate, Readable
 from tidemark.network.nodes import Node, NodeKind
 from tidemark.network.parts import Parts, weights_of
 from tidemark.network.settle import evaluation
 
-LEAST_BUDGET: Final = 20_000
-"""So many rows of one member may be derived at any rate before everything is evaluated again."""
-SHARE: Final = 4
-"""And else this part of the rows that are stored of it."""
+
+@dataclass(frozen=True)
+class Budget:
+    """How far rules are followed here before everything is evaluated again: rounds, rows of one member at any rate, and
+    else which part of the rows that are stored of it."""
+
+    rounds: int | None
+    least: int
+    share: int
+
+    def rows(self, stored: int) -> int:
+        return max(self.least, stored // self.share)
+
+
+BESIDE_ROUNDS: Final = Budget(rounds=None, least=20_000, share=4)
+"""If all would be evaluated again by rounds too."""
+BESIDE_AN_ITERATION: Final = Budget(rounds=200, least=2_000, share=200)
+"""If the engine iterates by itself."""
 
 
 @dataclass(frozen=True)
@@ -83,34 +99,50 @@ class Recursion:
         members = dict(self.plan.members)
         return {**self.parts.before, **{n: Readable(Stored(at, members[n])) for n, at in self.stored.items()}}
 
+    @cached_property
+    def after(self) -> Mapping[str, Plan]:
+        """The members, evaluated again."""
+        return {name: distribute(resolve(new(self.plan.of(name)), self.block)) for name in self.stored}
+
     def follow(self, given: Mapping[str, pa.Table], engine: Engine, *, at_any_cost: bool) -> Followed:
         """The deltas of all members."""
         evaluate = evaluation(engine)
         lookup = EngineLookup(self.before, given, evaluate)
         changes = self.parts.changes(lookup)
-        rows = self.plan.max_rows
+        limits = Limits(self.plan.max_rounds, self.plan.max_rows)
         if not at_any_cost:
-            rows = min(rows, max(LEAST_BUDGET, *(engine.rows(at) // SHARE for at in self.stored.values())))
+            limits = self._limits(given, engine)
         try:
-            found = maintain(self.program, lookup, changes, self.rules, Limits(self.plan.max_rounds, rows))
+            found = maintain(self.program, lookup, changes, self.rules, limits)
         except TooFar as error:
-            if at_any_cost or error.rows is None or rows == self.plan.max_rows:
+            if error.rounds == self.plan.max_rounds or error.rows == self.plan.max_rows:
                 raise
-            return self._evaluated_again(given, engine, evaluate, rows)
+            what = f"{error.rows:,} rows" if error.rounds is None else f"{error.rounds:,} rounds"
+            return self._evaluated_again(given, engine, evaluate, what)
         schemas = dict(self.plan.members)
         deltas = {name: from_bag(weights_of(found[name]), schema) for name, schema in schemas.items()}
         return Followed(deltas, "differential", "maintenance rules", lookup.read)
 
+    def _limits(self, given: Mapping[str, pa.Table], engine: Engine) -> Limits:
+        """How far the rules are followed here."""
+        after = self.after[self.plan.predicate]
+        iteration = iteration_of(after) if isinstance(after, Fixpoint) else None
+        budget = BESIDE_ROUNDS
+        if iteration is not None and engine.iterates(iteration, given):
+            budget = BESIDE_AN_ITERATION
+        rows = budget.rows(max(engine.rows(at) for at in self.stored.values()))
+        rounds = self.plan.max_rounds if budget.rounds is None else min(budget.rounds, self.plan.max_rounds)
+        return Limits(rounds, min(rows, self.plan.max_rows))
+
     def _evaluated_again(
-        self, given: Mapping[str, pa.Table], engine: Engine, evaluate: Evaluate, rows: int
+        self, given: Mapping[str, pa.Table], engine: Engine, evaluate: Evaluate, what: str
     ) -> Followed:
         deltas = {}
         for name, at in self.stored.items():
-            after = distribute(resolve(new(self.plan.of(name)), self.block))
             stored = Stored(at, dict(self.plan.members)[name])
-            deltas[name] = evaluate(union((after, Negate(stored)), stored.schema), given)
+            deltas[name] = evaluate(union((self.after[name], Negate(stored)), stored.schema), given)
         read = sum(engine.rows(relation) for relation in relations_of(self.plan) if relation not in self.block.unstored)
-        return Followed(deltas, "complete", f"evaluated again: more than {rows:,} rows would be derived", read)
+        return Followed(deltas, "complete", f"evaluated again: the rules would take more than {what}", read)
 
 
 def rules_of(plan: Fixpoint) -> tuple[StratumRules, ...]:

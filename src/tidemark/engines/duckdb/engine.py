@@ -155,10 +155,11 @@ class DuckDBEngine:
         names = {name: _placeholder(position) for position, name in enumerate(needed)}
         return DuckDBDialect(lambda relation: self._relations[relation].table, names)
 
-    def iterate(self, iteration: Iteration, given: Mapping[str, pa.Table]) -> pa.Table | None:
+    def iterates(self, iteration: Iteration, given: Mapping[str, pa.Table]) -> bool:
+        return self._by_statements or self._rows_below(iteration, given_to(iteration, given)) > FEW_BELOW
+
+    def iterate(self, iteration: Iteration, given: Mapping[str, pa.Table]) -> pa.Table:
         needed = given_to(iteration, given)
-        if not self._by_statements and self._rows_below(iteration, needed) <= FEW_BELOW:
-            return None
         schema = iteration.first.schema.weighted
         names = dict(zip(needed, self._given.names_of(list(needed.values())), strict=True))
         dialect = DuckDBDialect(lambda relation: self._relations[relation].table, names)

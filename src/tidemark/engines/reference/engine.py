@@ -36,8 +36,11 @@ class ReferenceEngine:
     def fetch(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
         return from_rows(ordered(plan, self._relations, _bags(given)), plan.schema)
 
-    def iterate(self, iteration: Iteration, given: Mapping[str, pa.Table]) -> pa.Table | None:
-        return None
+    def iterates(self, iteration: Iteration, given: Mapping[str, pa.Table]) -> bool:
+        return False
+
+    def iterate(self, iteration: Iteration, given: Mapping[str, pa.Table]) -> pa.Table:
+        raise NotImplementedError("it iterates nothing, and says so")
 
     def commit(self, commit: Commit) -> None:
         given = _bags(commit.given)

@@ -119,12 +119,14 @@ class SparkEngine:
             result = runner.rows(plan, given, self._relations)
         return result.rename_columns(plan.schema.arrow.names).cast(plan.schema.arrow)
 
-    def iterate(self, iteration: Iteration, given: Mapping[str, pa.Table]) -> pa.Table | None:
+    def iterates(self, iteration: Iteration, given: Mapping[str, pa.Table]) -> bool:
         """In this process, if no more is read for it than one process has room for: Spark iterates by many jobs."""
         with self._lock:
+            return iterates_in_process(iteration.over(self._reading), self._relations, self.options)
+
+    def iterate(self, iteration: Iteration, given: Mapping[str, pa.Table]) -> pa.Table:
+        with self._lock:
             iteration = iteration.over(self._reading)
-            if not iterates_in_process(iteration, self._relations, self.options):
-                return None
             result = self._in_process.iterated(iteration, given, self._relations)
         schema = iteration.first.schema.weighted
         return result.rename_columns(schema.names).cast(schema)
