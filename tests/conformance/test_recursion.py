@@ -261,3 +261,20 @@ def test_what_is_refused(db: tm.Database, sql: str, code: str, message: str) -> 
     with pytest.raises(TidemarkError, match=message) as caught:
         db.execute(sql)
     assert caught.value.code == code
+
+
+def test_a_snapshot_of_a_recursion_follows_from_the_log(db: tm.Database) -> None:
+    db.execute(f"{EDGE}; INSERT INTO edge VALUES (1, 2), (2, 3)")
+    db.execute(
+        """
+        CREATE SNAPSHOT s AS
+            WITH RECURSIVE c (x, y) AS (SELECT a, b FROM edge UNION SELECT e.a, c.y FROM edge AS e JOIN c ON e.b = c.x)
+            SELECT x, y FROM c
+        REFRESH ON DEMAND
+        """
+    )
+    db.execute("INSERT INTO edge VALUES (3, 4); DELETE FROM edge WHERE a = 1; INSERT INTO edge VALUES (4, 1)")
+    assert content(db, "s") == Counter(closure_of([(1, 2), (2, 3)]))
+    db.execute("REFRESH s")
+    assert content(db, "s") == Counter(closure_of([(2, 3), (3, 4), (4, 1)]))
+    assert db.audit("s").num_rows == 0

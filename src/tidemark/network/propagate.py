@@ -161,7 +161,9 @@ def _recur(
     if key not in wave.recursions:
         at_any_cost = all(network.nodes[view].strategy == INCREMENTAL for view in node.views)
         try:
-            wave.recursions[key] = cache.recursion(node, plan, changed).follow(given, engine, at_any_cost=at_any_cost)
+            wave.recursions[key] = cache.recursion(node, plan, changed, network).follow(
+                given, engine, at_any_cost=at_any_cost
+            )
         except TidemarkError as error:
             raise _named(error, node) from error
         read = wave.recursions[key].read
@@ -187,7 +189,7 @@ def _rederive(
     read = made = 0
     try:
         if key not in wave.rederivations:
-            block = Block(changed=changed, unstored=cache.unstored)
+            block = Block(changed=changed, unstored=cache.unstored, ahead=cache.ahead)
             wave.rederivations[key] = found = rederived(rules, block, cache.known.keys, given, engine)
             read, made = found.read, found.rederived  # counted with the view that was first
     except TooFar:

@@ -30,10 +30,9 @@ from tidemark.datalog.maintenance_rules import StratumRules, maintenance_rules
 from tidemark.datalog.program import Program
 from tidemark.engines.base import Engine
 from tidemark.engines.reference.arrow import from_bag
-from tidemark.network.cutting import state_name
 from tidemark.network.fixpoints import iteration_of
 from tidemark.network.lookups import EngineLookup, Evaluate, Readable
-from tidemark.network.nodes import Node, NodeKind
+from tidemark.network.nodes import Node
 from tidemark.network.parts import Parts, weights_of
 from tidemark.network.settle import evaluation
 
@@ -75,6 +74,7 @@ class Recursion:
     plan: Fixpoint
     block: Block
     keys: RelationKeys
+    nodes: Mapping[str, Node]
 
     @cached_property
     def program(self) -> Program:
@@ -87,7 +87,7 @@ class Recursion:
     @cached_property
     def stored(self) -> Mapping[str, str]:
         """Which relation keeps the rows of each member."""
-        return stored_members(self.node)
+        return stored_members(self.node, self.nodes)
 
     @cached_property
     def parts(self) -> Parts:
@@ -150,10 +150,10 @@ def rules_of(plan: Fixpoint) -> tuple[StratumRules, ...]:
     return maintenance_rules(program_of(plan))
 
 
-def stored_members(node: Node) -> Mapping[str, str]:
-    """Which relation keeps the rows of each member of a node's fixpoint: the view itself, or states."""
+def stored_members(node: Node, nodes: Mapping[str, Node]) -> Mapping[str, str]:
+    """Which relation keeps the rows of each member of a node's fixpoint: the node itself, and its fellows."""
     plan = node.plan
     assert isinstance(plan, Fixpoint)
-    if node.kind is NodeKind.VIEW:
+    if len(plan.members) == 1:
         return {plan.predicate: node.name}
-    return {name: state_name(plan.of(name)) for name, _ in plan.members}
+    return {name: next(n.name for n in nodes.values() if n.plan == plan.of(name)) for name, _ in plan.members}

@@ -149,13 +149,12 @@ class RefreshCache:
         [relation] = changed
         return self._attempts(node, relation) if deltas[relation].num_rows <= BULK_ROWS else ()
 
-    def recursion(self, node: Node, plan: Fixpoint, changed: frozenset[str]) -> Recursion:
+    def recursion(self, node: Node, plan: Fixpoint, changed: frozenset[str], network: Network) -> Recursion:
         """How a fixpoint follows when these relations change."""
         key = (node.name, changed)
         if key not in self.recursions:
-            self.recursions[key] = Recursion(
-                node, plan, Block(changed=changed, unstored=self.unstored), self.known.keys
-            )
+            block = Block(changed=changed, unstored=self.unstored, ahead=self.ahead)
+            self.recursions[key] = Recursion(node, plan, block, self.known.keys, network.nodes)
         return self.recursions[key]
 
     def by_statement(self, node: Node, statement: Statement) -> Refresh | None:
