@@ -91,6 +91,7 @@ def test_what_has_to_be_missing_is_part_of_the_answer(shop: tm.Database) -> None
     ]
 
 
+@pytest.mark.parametrize("engine", ["reference", "duckdb", "duckdb by statements"], indirect=True)
 def test_every_row_of_every_view_has_a_proof(shop: tm.Database) -> None:
     for view in ("big", "total", "lonely", "every"):
         content = bag_of(shop.query(f"SELECT * FROM {view}"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tidemark.algebra.plans import Plan
 from tidemark.algebra.scalar import Row
+from tidemark.provenance.fixpoints import FixpointPlan, fixpoint_absence, fixpoint_derivation
 from tidemark.provenance.questions import Pattern, Questions
 from tidemark.provenance.tree import Absence, Answer, Derivation, Kind
 from tidemark.provenance.why import derivation
@@ -15,9 +16,13 @@ class Explaining(Questions):
     """Explanations of what an engine holds."""
 
     def why(self, plan: Plan, row: Row) -> Derivation:
+        if isinstance(plan, FixpointPlan):
+            return fixpoint_derivation(self, plan, row)
         return derivation(self, plan, row)
 
     def why_not(self, plan: Plan, pattern: Pattern) -> Absence:
+        if isinstance(plan, FixpointPlan):
+            return fixpoint_absence(self, plan, pattern)
         return absence(self, plan, pattern)
 
     def explain(self, name: str, scan: Plan, definition: Plan | None, pattern: Pattern) -> Answer:

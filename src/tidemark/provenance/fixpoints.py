@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from decimal import Decimal
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.plans import Plan, Values
@@ -21,11 +21,13 @@ from tidemark.provenance.clauses import Clauses
 from tidemark.provenance.narrowing import narrowed
 from tidemark.provenance.questions import Pattern, Questions
 from tidemark.provenance.tree import Absence, Derivation
+from tidemark.provenance.wording import name_of
 
 SMALL_ROWS = 20_000
 """A part of no more rows than this is read once, as a whole."""
 
 
+@runtime_checkable
 class FixpointPlan(Protocol):
     """The rows of one predicate in the least fixpoint of some rules, which read the parts under names."""
 
@@ -65,8 +67,10 @@ def _clauses(questions: Questions, plan: FixpointPlan) -> Clauses:
     schemas = {**{name: part.schema for name, part in parts.items()}, **members}
     strata = strata_of(tuple(members), dependencies_between(plan.rules))
     program = Program(plan.sources, schemas, plan.rules, (), strata)
-    limits = Limits(plan.max_rounds, plan.max_rows)
-    return Clauses(Facts(program, Parts(questions, parts), limits), _PartsExplained(questions, parts), questions.rows)
+    facts = Facts(program, Parts(questions, parts), Limits(plan.max_rounds, plan.max_rows))
+    titles = {name: name_of(part) for name, part in parts.items() if "^" in name}
+    titles |= {name: name.partition("^")[0] for name in members if "^" in name}
+    return Clauses(facts, _PartsExplained(questions, parts), questions.rows, titles)
 
 
 class _PartsExplained:

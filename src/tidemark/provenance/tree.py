@@ -170,7 +170,7 @@ def _lines(answer: Answer, shown: set[object], above: Derivation | None, levels:
 def _headline(answer: Answer, above: Derivation | None) -> tuple[Derivation | None, str, tuple[Answer, ...]]:
     """A step, its line, and the steps below it; steps that only pass the row on are passed over."""
     if isinstance(answer, Absence):
-        return None, answer.reason, answer.children
+        return None, answer.reason, _unwrapped(answer)
     notes: list[str] = []
     while len(answer.children) == 1 and isinstance(answer.children[0], Derivation):
         if answer.kind in MERGED and answer.how:
@@ -184,7 +184,19 @@ def _headline(answer: Answer, above: Derivation | None) -> tuple[Derivation | No
     text = _step(answer, same_row=same or repeated)
     if answer.times > 1:
         notes.append(f"{answer.times:,} times")
-    return answer, (f"{text}   {'; '.join(notes)}" if notes else text), answer.children
+    return answer, (f"{text}   {'; '.join(notes)}" if notes else text), _unwrapped(answer)
+
+
+def _unwrapped(answer: Answer) -> tuple[Answer, ...]:
+    """What stands below; a view that is a predicate of the same name is one thing."""
+    children = answer.children
+    if len(children) == 1 and children[0].relation == answer.relation and _said(children[0]) == _said(answer):
+        return children[0].children
+    return children
+
+
+def _said(answer: Answer) -> object:
+    return answer.reason if isinstance(answer, Absence) else (answer.row, answer.kind in (Kind.VIEW, Kind.PREDICATE))
 
 
 def _step(step: Derivation, *, same_row: bool) -> str:

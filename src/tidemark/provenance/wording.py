@@ -52,6 +52,9 @@ def name_of(plan: Plan) -> str:
             return f"{name_of(left)} and also {name_of(right)}"
         case Join() | Filter():
             return listed([name_of(leaf) for leaf in block_of(plan).leaves])
+    predicate = getattr(plan, "predicate", None)
+    if isinstance(predicate, str):  # of a fixpoint
+        return predicate.partition("^")[0]
     leaves = [name_of(child) for child in plan.inputs()]
     return listed(list(dict.fromkeys(leaves))) if leaves else "no table"
 
