@@ -7,7 +7,7 @@ negates, over everything), gives its row; each group has exactly its rows below 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -19,7 +19,7 @@ from tests.datalog import naive
 from tests.datalog.programs import PROGRAMS, RELATIONS, contents
 from tests.datalog.random_programs import programs
 from tests.proofs import resolved
-from tidemark.algebra.plans import Plan, Scan
+from tidemark.algebra.plans import Plan, Scan, walk
 from tidemark.algebra.scalar import Row
 from tidemark.algebra.types import INT, Field, Schema
 from tidemark.datalog.fixpoint import Limits
@@ -160,8 +160,8 @@ def test_a_runaway_recursion_is_stopped() -> None:
 
 
 @dataclass(frozen=True)
-class Recursion:
-    """What a plan's fixpoint has."""
+class Recursion(Plan):
+    """A plan with what a fixpoint has."""
 
     parts: tuple[Plan, ...]
     sources: tuple[str, ...]
@@ -170,6 +170,16 @@ class Recursion:
     predicate: str
     max_rounds: int = 1000
     max_rows: int = 1000
+
+    @property
+    def schema(self) -> Schema:
+        return dict(self.members)[self.predicate]
+
+    def inputs(self) -> tuple[Plan, ...]:
+        return self.parts
+
+    def with_inputs(self, inputs: tuple[Plan, ...]) -> Plan:
+        return replace(self, parts=inputs)
 
 
 @pytest.mark.parametrize("small", [0, 1000])
@@ -192,3 +202,21 @@ def test_a_fixpoint_over_plans_reads_them_by_key_or_as_a_whole(small: int, monke
     missing = fixpoint_absence(questions, plan, ((0, 7), (1, 1)))
     assert "no row of e with a = 7 has b = 1; the nearest is (a = 7, b = 8)" in str(missing)
     assert sorted(Parts(questions, {"edge": plan.parts[0]}).matching("edge", (0,), [(1,), (7,)])) == [(1, 2), (7, 8)]
+
+
+def test_a_question_about_some_rows_of_a_fixpoint_does_not_evaluate_it() -> None:
+    edge = Schema((Field("a", INT), Field("b", INT)))
+    program = bind_program(CLOSURE, {"edge": edge})
+    plan = Recursion(
+        (Scan("e", edge),), ("edge",), program.rules, (("closure", program.schemas["closure"]),), "closure"
+    )
+    content: dict[Row, int] = {(1, 2): 1, (2, 3): 1}
+
+    def ask(asked: Plan) -> Mapping[Row, int]:
+        assert not [part for part in walk(asked) if isinstance(part, Recursion)]
+        return evaluate(resolved(asked), {"e": content}, {})
+
+    explaining = Explaining(ask, {})
+    answer = explaining.explain("v", plan, plan, ((0, 1), (1, 3)))
+    assert str(answer).splitlines()[0] == "(x = 1, y = 3) is in v"
+    assert str(explaining.explain("v", plan, plan, ((0, 3),))).splitlines()[0] == "(x = 3) is not in v"

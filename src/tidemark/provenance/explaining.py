@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tidemark.algebra.plans import Plan
 from tidemark.algebra.scalar import Row
-from tidemark.provenance.fixpoints import FixpointPlan, fixpoint_absence, fixpoint_derivation
-from tidemark.provenance.questions import Pattern, Questions
+from tidemark.provenance.fixpoints import FixpointPlan, fixpoint_absence, fixpoint_derivation, on_demand
+from tidemark.provenance.narrowing import narrowed
+from tidemark.provenance.questions import Bag, Pattern, Questions
 from tidemark.provenance.tree import Absence, Answer, Derivation, Kind
 from tidemark.provenance.why import derivation
 from tidemark.provenance.why_not import absence
@@ -14,6 +15,9 @@ from tidemark.provenance.wording import with_values
 
 class Explaining(Questions):
     """Explanations of what an engine holds."""
+
+    def answer(self, plan: Plan) -> Bag:
+        return self.ask(on_demand(self, narrowed(plan)))
 
     def why(self, plan: Plan, row: Row) -> Derivation:
         if isinstance(plan, FixpointPlan):
