@@ -8,8 +8,10 @@ the whole plan.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import tidemark as tm
+from tests.datalog import naive
 from tests.support import Bag, bag_of
 from tidemark.algebra.approximate import are_close
 from tidemark.algebra.plans import Filter, Join, Net, Plan, Project, Scan, Stored, Values, transform
@@ -40,6 +42,11 @@ class Checker:
             case Kind.WRITTEN:
                 assert isinstance(step.plan, Values)
                 assert step.row in step.plan.rows
+            case Kind.PREDICATE:
+                (child,) = derivations(step)
+                assert (child.kind, child.row) == (Kind.RULE, step.row)
+            case Kind.RULE:
+                self._rule(step)
             case _:
                 assert step.plan is not None
                 self._step(step, step.plan)
@@ -71,6 +78,15 @@ class Checker:
                 self._gives(step, plan.with_inputs(inputs))
             case _:
                 raise AssertionError(f"no check for {step.kind}")
+
+    def _rule(self, step: Derivation) -> None:
+        """The rule without what it negates, by nested loops over the rows of its children."""
+        assert step.rule is not None
+        rows: dict[str, set[Row]] = {atom.predicate: set() for atom in step.rule.atoms}
+        for atom, child in zip(step.rule.atoms, derivations(step), strict=True):
+            rows[atom.predicate].add(child.row)
+        body = tuple(part for part in step.rule.body if part not in step.rule.negations)
+        assert step.row in naive.derive(replace(step.rule, body=body), rows)
 
     def _many(self, step: Derivation, plan: Plan, below: list[Derivation]) -> None:
         (source,) = plan.inputs()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tidemark.algebra.plans import Plan
 from tidemark.algebra.scalar import Row
 from tidemark.provenance.fixpoints import FixpointPlan, fixpoint_absence, fixpoint_derivation, on_demand
@@ -21,7 +23,7 @@ class Explaining(Questions):
 
     def why(self, plan: Plan, row: Row) -> Derivation:
         if isinstance(plan, FixpointPlan):
-            return fixpoint_derivation(self, plan, row)
+            return replace(fixpoint_derivation(self, plan, row), plan=plan)
         return derivation(self, plan, row)
 
     def why_not(self, plan: Plan, pattern: Pattern) -> Absence:
