@@ -175,3 +175,10 @@ def test_what_is_not_a_question_is_refused(shop: tm.Database, text: str, code: s
     with pytest.raises(tm.TidemarkError) as caught:
         shop.execute(text)
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize("engine", ["reference"], indirect=True)
+def test_a_view_may_be_named_why(db: tm.Database) -> None:
+    db.execute("CREATE TABLE t (a INT); CREATE VIEW why AS SELECT a FROM t")
+    assert lines(db, "EXPLAIN why")[0] == "view why (a INT)"
+    assert lines(db, "EXPLAIN WHY NOT (1) IN why")[0] == "(a = 1) is not in why"
