@@ -91,6 +91,7 @@ def test_what_has_to_be_missing_is_part_of_the_answer(shop: tm.Database) -> None
     ]
 
 
+@pytest.mark.parametrize("engine", ["reference", "duckdb", "duckdb by statements"], indirect=True)
 def test_every_row_of_every_view_has_a_proof(shop: tm.Database) -> None:
     for view in ("big", "total", "lonely", "every"):
         content = bag_of(shop.query(f"SELECT * FROM {view}"))
@@ -174,3 +175,10 @@ def test_what_is_not_a_question_is_refused(shop: tm.Database, text: str, code: s
     with pytest.raises(tm.TidemarkError) as caught:
         shop.execute(text)
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize("engine", ["reference"], indirect=True)
+def test_a_view_may_be_named_why(db: tm.Database) -> None:
+    db.execute("CREATE TABLE t (a INT); CREATE VIEW why AS SELECT a FROM t")
+    assert lines(db, "EXPLAIN why")[0] == "view why (a INT)"
+    assert lines(db, "EXPLAIN WHY NOT (1) IN why")[0] == "(a = 1) is not in why"

@@ -18,7 +18,7 @@ from tests.datalog import naive
 from tests.datalog.programs import PROGRAMS, RELATIONS, contents
 from tests.datalog.random_programs import programs
 from tests.proofs import resolved
-from tidemark.algebra.plans import Fixpoint, Plan, Scan
+from tidemark.algebra.plans import Fixpoint, Plan, Scan, walk
 from tidemark.algebra.scalar import Row
 from tidemark.algebra.types import INT, Field, Schema
 from tidemark.datalog.fixpoint import Limits
@@ -175,3 +175,19 @@ def test_a_fixpoint_over_plans_reads_them_by_key_or_as_a_whole(small: int, monke
     missing = fixpoint_absence(questions, plan, ((0, 7), (1, 1)))
     assert "no row of e with a = 7 has b = 1; the nearest is (a = 7, b = 8)" in str(missing)
     assert sorted(Parts(questions, {"edge": plan.parts[0]}).matching("edge", (0,), [(1,), (7,)])) == [(1, 2), (7, 8)]
+
+
+def test_a_question_about_some_rows_of_a_fixpoint_does_not_evaluate_it() -> None:
+    edge = Schema((Field("a", INT), Field("b", INT)))
+    program = bind_program(CLOSURE, {"edge": edge})
+    plan = Fixpoint((Scan("e", edge),), ("edge",), program.rules, (("closure", program.schemas["closure"]),), "closure")
+    content: dict[Row, int] = {(1, 2): 1, (2, 3): 1}
+
+    def ask(asked: Plan) -> Mapping[Row, int]:
+        assert not [part for part in walk(asked) if isinstance(part, Fixpoint)]
+        return evaluate(resolved(asked), {"e": content}, {})
+
+    explaining = Explaining(ask, {})
+    answer = explaining.explain("v", plan, plan, ((0, 1), (1, 3)))
+    assert str(answer).splitlines()[0] == "(x = 1, y = 3) is in v"
+    assert str(explaining.explain("v", plan, plan, ((0, 3),))).splitlines()[0] == "(x = 3) is not in v"

@@ -55,7 +55,8 @@ def _pieces(source: Source) -> Iterator[Piece]:
     end = 0
     for statement, tokens in zip(statements, split(source), strict=True):
         first, last = tokens[0].start, tokens[-1].end + 1
-        spans = [(token.start, token.end + 1) for token in tokens]
+        # What follows a command word may be one token, which names only where its last word begins.
+        spans = [(min(token.start, token.end + 1 - len(token.text)), token.end + 1) for token in tokens]
         yield Piece(
             statement,
             source.text[first:last],

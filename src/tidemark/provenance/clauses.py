@@ -46,11 +46,13 @@ class _Step:
 
 
 class Clauses:
-    """Explanations of the predicates of a program. ``rows`` is how many rows of a large group are shown."""
+    """Explanations of the predicates of a program. ``rows`` is how many rows of a large group are shown, ``titles`` are
+    names for people, of predicates that nobody named."""
 
-    def __init__(self, facts: Facts, base: Base, rows: int = 3) -> None:
-        self.facts, self.base, self.rows = facts, base, rows
+    def __init__(self, facts: Facts, base: Base, rows: int = 3, titles: Mapping[str, str] | None = None) -> None:
+        self.facts, self.base, self.rows, self.titles = facts, base, rows, titles or {}
         self.program = facts.program
+        self._inner = frozenset(n for g in facts.program.groupings for n in (g.predicate, g.source))
 
     def explain(self, predicate: str, wanted: Mapping[int, Value]) -> Answer:
         """Why the first row that has the wanted values is there; or why none is."""
@@ -118,17 +120,44 @@ class Clauses:
                 one = (part.predicate, bound_part(part, step.binding)[1])
                 below.append(done[one] if one in done else self.base.why_base(*one))
             elif isinstance(part, Not):
-                below.append(_excluded(part, step.binding))
-        how = f"{self._text(step.rule)}   {_values(step.rule, step.binding)}".rstrip()
-        by = Derivation(Kind.RULE, predicate, names, row, how, tuple(below), rule=step.rule)
-        return Derivation(Kind.PREDICATE, predicate, names, row, children=(by,), passes_on=_is_inner(predicate))
+                below.append(self._excluded(part, step.binding))
+        how = f"{self._text(step.rule)}   {self._values(step.rule, step.binding)}".rstrip()
+        title = self._title(predicate)
+        by = Derivation(Kind.RULE, title, names, row, how, tuple(below), rule=step.rule)
+        return Derivation(Kind.PREDICATE, title, names, row, children=(by,), passes_on=predicate in self._inner)
 
     def _text(self, rule: Rule) -> str:
         """The rule as it was written. That NULL never joins goes without saying."""
         text = self.program.text
         if text is not None and rule.label.isdigit() and 0 < int(rule.label) <= len(text.clauses):
             return " ".join(text.clauses[int(rule.label) - 1].text.split())
-        return str(replace(rule, body=tuple(part for part in rule.body if not _is_presence(part))))
+        body = tuple(self._titled(part) for part in rule.body if not _is_presence(part))
+        return str(replace(rule, head=rule.head.renamed(self._title(rule.head.predicate)), body=body))
+
+    def _title(self, predicate: str) -> str:
+        return self.titles.get(predicate, predicate)
+
+    def _titled(self, part: Part) -> Part:
+        match part:
+            case Atom(predicate=predicate):
+                return part.renamed(self._title(predicate))
+            case Not(atom=atom):
+                return replace(part, atom=atom.renamed(self._title(atom.predicate)))
+        return part
+
+    def _excluded(self, part: Not, binding: Binding) -> Absence:
+        """That no row of a negated atom is there."""
+        positions, key = bound_part(part.atom, binding)
+        shown = dict(zip(positions, key, strict=True))
+        cells = ", ".join(cell(shown[i]) if i in shown else "_" for i in range(len(part.atom.arguments)))
+        title = self._title(part.atom.predicate)
+        return Absence(title, (), f"no row {title}({cells})")
+
+    def _values(self, rule: Rule, binding: Binding) -> str:
+        if any(atom.predicate in self._inner for atom in rule.atoms):
+            return ""  # the values of a group, which are those of the row
+        names = [(index, rule.variables[index].name) for index in sorted(binding)]
+        return ", ".join(f"{name} = {cell(binding[index])}" for index, name in names if not name.startswith("?"))
 
     # Why not
 
@@ -136,16 +165,17 @@ class Clauses:
         names = self.program.schemas[predicate].names
         pattern = tuple((names[i], value) for i, value in sorted(wanted.items()))
         what = named_cells(tuple(n for n, _ in pattern), tuple(v for _, v in pattern)) if pattern else "any row"
-        reason = f"{what} is not in {predicate}"
+        reason = f"{what} is not in {self._title(predicate)}"
         if (predicate, pattern) in above:
-            return Absence(predicate, pattern, f"{reason}, which is asked already above")
+            return Absence(self._title(predicate), pattern, f"{reason}, which is asked already above")
         if len(above) >= MOST_DEEP:
-            return Absence(predicate, pattern, reason)
-        below = above if _is_inner(predicate) else above | {(predicate, pattern)}
+            return Absence(self._title(predicate), pattern, reason)
+        below = above if predicate in self._inner else above | {(predicate, pattern)}
         for grouping in self.program.groupings_of([predicate]):
             return self._no_group(grouping, wanted, below)
         rules = self.program.rules_of([predicate])
-        return Absence(predicate, pattern, reason, tuple(self._failing(rule, wanted, below) for rule in rules))
+        ways = tuple(self._failing(rule, wanted, below) for rule in rules)
+        return Absence(self._title(predicate), pattern, reason, ways)
 
     def _no_group(self, grouping: Grouping, wanted: Mapping[int, Value], above: frozenset[object]) -> Absence:
         keys = {i: value for i, value in wanted.items() if i < grouping.keys}
@@ -165,7 +195,7 @@ class Clauses:
         text, part, binding = self._text(rule), search.failed, search.reached
         if part is None:
             return Absence(rule.head.predicate, (), f"{text}   gives no such values")
-        values = _values(rule, binding)
+        values = self._values(rule, binding)
         reason = f"{text}   fails" + (f" for {values}" if values else "")
         return Absence(rule.head.predicate, (), reason, (self._why_part(search, part, binding, above),))
 
@@ -191,31 +221,11 @@ class Clauses:
         return Absence("", (), f"{part} is not true")
 
 
-def _is_inner(predicate: str) -> bool:
-    """Whether a predicate was made of a clause with aggregates: nobody wrote its name."""
-    return "^" in predicate
-
-
-def _excluded(part: Not, binding: Binding) -> Absence:
-    """That no row of a negated atom is there."""
-    positions, key = bound_part(part.atom, binding)
-    shown = dict(zip(positions, key, strict=True))
-    cells = ", ".join(cell(shown[i]) if i in shown else "_" for i in range(len(part.atom.arguments)))
-    return Absence(part.atom.predicate, (), f"no row {part.atom.predicate}({cells})")
-
-
 def _is_presence(part: Part) -> bool:
     match part:
         case Condition(expression=Call(function="is_not_null", arguments=(Column(),))):
             return True
     return False
-
-
-def _values(rule: Rule, binding: Binding) -> str:
-    if any(_is_inner(atom.predicate) for atom in rule.atoms):
-        return ""  # the values of a group, which are those of the row
-    names = [(index, rule.variables[index].name) for index in sorted(binding)]
-    return ", ".join(f"{name} = {cell(binding[index])}" for index, name in names if not name.startswith("?"))
 
 
 def _order(row: Row) -> tuple[tuple[bool, object], ...]:

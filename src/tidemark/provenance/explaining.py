@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from tidemark.algebra.plans import Plan
+from dataclasses import replace
+
+from tidemark.algebra.plans import Fixpoint, Plan
 from tidemark.algebra.scalar import Row
-from tidemark.provenance.questions import Pattern, Questions
+from tidemark.provenance.fixpoints import fixpoint_absence, fixpoint_derivation, on_demand
+from tidemark.provenance.narrowing import narrowed
+from tidemark.provenance.questions import Bag, Pattern, Questions
 from tidemark.provenance.tree import Absence, Answer, Derivation, Kind
 from tidemark.provenance.why import derivation
 from tidemark.provenance.why_not import absence
@@ -14,10 +18,17 @@ from tidemark.provenance.wording import with_values
 class Explaining(Questions):
     """Explanations of what an engine holds."""
 
+    def answer(self, plan: Plan) -> Bag:
+        return self.ask(on_demand(self, narrowed(plan)))
+
     def why(self, plan: Plan, row: Row) -> Derivation:
+        if isinstance(plan, Fixpoint):
+            return replace(fixpoint_derivation(self, plan, row), plan=plan)
         return derivation(self, plan, row)
 
     def why_not(self, plan: Plan, pattern: Pattern) -> Absence:
+        if isinstance(plan, Fixpoint):
+            return fixpoint_absence(self, plan, pattern)
         return absence(self, plan, pattern)
 
     def explain(self, name: str, scan: Plan, definition: Plan | None, pattern: Pattern) -> Answer:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from decimal import Decimal
 
-from tidemark.algebra.expressions import Value
-from tidemark.algebra.plans import Fixpoint, Plan, Values
+from tidemark.algebra.expressions import Call, Column, Expression, Literal, Value, conjuncts
+from tidemark.algebra.plans import Filter, Fixpoint, Plan, Values, transform
 from tidemark.algebra.scalar import Row
 from tidemark.algebra.types import Field, Kind, Schema, Type
 from tidemark.calculus.restrict import restrict
@@ -14,13 +14,16 @@ from tidemark.datalog.fixpoint import Limits
 from tidemark.datalog.lowering import program_of
 from tidemark.datalog.ranks import Facts
 from tidemark.datalog.relations import Memory, Positions
+from tidemark.errors import TidemarkError
 from tidemark.provenance.clauses import Clauses
-from tidemark.provenance.narrowing import narrowed
 from tidemark.provenance.questions import Pattern, Questions
 from tidemark.provenance.tree import Absence, Derivation
+from tidemark.provenance.wording import name_of
 
 SMALL_ROWS = 20_000
 """A part of no more rows than this is read once, as a whole."""
+MOST_DERIVED = 100_000
+"""How many rows of a predicate are derived here before an engine is asked for all of them."""
 
 
 def fixpoint_derivation(questions: Questions, plan: Fixpoint, row: Row) -> Derivation:
@@ -39,10 +42,49 @@ def fixpoint_absence(questions: Questions, plan: Fixpoint, pattern: Pattern) -> 
 
 def _clauses(questions: Questions, plan: Fixpoint) -> Clauses:
     parts = dict(zip(plan.sources, plan.parts, strict=True))
-    limits = Limits(plan.max_rounds, plan.max_rows)
-    return Clauses(
-        Facts(program_of(plan), Parts(questions, parts), limits), _PartsExplained(questions, parts), questions.rows
-    )
+    facts = _facts(questions, plan, Limits(plan.max_rounds, plan.max_rows))
+    titles = {name: name_of(part) for name, part in parts.items() if "^" in name}
+    titles |= {name: name.partition("^")[0] for name, _ in plan.members if "^" in name}
+    return Clauses(facts, _PartsExplained(questions, parts), questions.rows, titles)
+
+
+def _facts(questions: Questions, plan: Fixpoint, limits: Limits) -> Facts:
+    parts = dict(zip(plan.sources, plan.parts, strict=True))
+    return Facts(program_of(plan), Parts(questions, parts), limits)
+
+
+def on_demand(questions: Questions, plan: Plan) -> Plan:
+    """The plan with each fixpoint of which only some values are wanted replaced by the rows that have them.
+
+    These are derived on demand, so that a question about one row does not evaluate the whole fixpoint. Where that
+    would still be more than ``MOST_DERIVED`` rows, it is left to the engine.
+    """
+
+    def replaced(part: Plan) -> Plan | None:
+        if not isinstance(part, Filter) or not isinstance(part.input, Fixpoint):
+            return None
+        wanted = dict(pair for one in conjuncts(part.predicate) if (pair := _equality(one)) is not None)
+        rows = _derived(questions, part.input, wanted) if wanted else None
+        return None if rows is None else Filter(Values(tuple(rows), part.schema), part.predicate)
+
+    return transform(plan, replaced)
+
+
+def _equality(condition: Expression) -> tuple[int, Value] | None:
+    match condition:
+        case Call(function="eq", arguments=(Column(index=index), Literal(value=value))) if value is not None:
+            return index, value
+        case Call(function="is_null", arguments=(Column(index=index),)):
+            return index, None
+    return None
+
+
+def _derived(questions: Questions, plan: Fixpoint, wanted: Mapping[int, Value]) -> list[Row] | None:
+    limits = Limits(plan.max_rounds, min(plan.max_rows, MOST_DERIVED))
+    try:
+        return _facts(questions, plan, limits).ask(plan.predicate, wanted)
+    except TidemarkError:  # too far, or a condition that fails on the way: the engine decides
+        return None
 
 
 class _PartsExplained:
@@ -82,7 +124,7 @@ class Parts:
         return self._rows(restrict(plan, Values(rows, schema), positions)) if rows else ()
 
     def _rows(self, plan: Plan) -> list[Row]:
-        return [row for row, weight in self.questions.ask(narrowed(plan)).items() if weight > 0]
+        return [row for row, weight in self.questions.answer(plan).items() if weight > 0]
 
 
 def _fitting(value: Value, type: Type) -> tuple[bool, Value]:

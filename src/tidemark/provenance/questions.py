@@ -54,6 +54,10 @@ class Questions:
         """Why no row of the plan has the pattern, if none has."""
         raise NotImplementedError
 
+    def answer(self, plan: Plan) -> Bag:
+        """The net rows of a plan."""
+        return self.ask(narrowed(plan))
+
     def wanted(self, plan: Plan, pattern: Pattern) -> tuple[Expression, ...]:
         """The conditions that say of the plan's columns what the pattern says."""
         return self.wanted_of(plan.columns(), pattern, approximate_columns(plan, self.approximate))
@@ -68,14 +72,14 @@ class Questions:
 
     def few(self, plan: Plan, limit: int | None = None, order: tuple[SortKey, ...] = ()) -> list[tuple[Row, int]]:
         """The first rows of the plan, with how often they are there, up to the limit."""
-        found = self.ask(narrowed(Sort(plan, order, limit=self.rows if limit is None else limit)))
+        found = self.answer(Sort(plan, order, limit=self.rows if limit is None else limit))
         return sorted(found.items(), key=lambda entry: tuple((v is None, rank(v)) for v in entry[0]))
 
     def one(self, plan: Plan) -> Row | None:
         return next((row for row, _ in self.few(plan, 1)), None)
 
     def count(self, plan: Plan) -> int:
-        ((number,),) = self.ask(narrowed(Aggregate(plan, ("n",), (), (AggregateCall(AggregateFunction.COUNT_ROWS),))))
+        ((number,),) = self.answer(Aggregate(plan, ("n",), (), (AggregateCall(AggregateFunction.COUNT_ROWS),)))
         assert isinstance(number, int)
         return number
 
@@ -89,7 +93,7 @@ class Questions:
             Project(self.matching(plan, pattern), ("part",), (Literal(number, INT),))
             for number, plan in enumerate(plans)
         )
-        found = self.ask(narrowed(UnionPlan(parts)))
+        found = self.answer(UnionPlan(parts))
         return {number: found.get((number,), 0) for number in range(len(plans))}
 
 

@@ -170,30 +170,33 @@ def _lines(answer: Answer, shown: set[object], above: Derivation | None, levels:
 def _headline(answer: Answer, above: Derivation | None) -> tuple[Derivation | None, str, tuple[Answer, ...]]:
     """A step, its line, and the steps below it; steps that only pass the row on are passed over."""
     if isinstance(answer, Absence):
-        below = answer.children[0] if len(answer.children) == 1 else None
-        if isinstance(below, Absence) and (answer.wanted, answer.reason) == (below.wanted, below.reason):
-            return _headline(below, above)
-        return None, answer.reason, answer.children
+        return None, answer.reason, _unwrapped(answer)
     notes: list[str] = []
     while len(answer.children) == 1 and isinstance(answer.children[0], Derivation):
         if answer.kind in MERGED and answer.how:
             notes.append(answer.how)
-        if answer.kind not in MERGED and not answer.passes_on and not _says_the_same(answer, answer.children[0]):
+        if answer.kind not in MERGED and not answer.passes_on:
             break
         answer = answer.children[0]
-    parts = [child for child in answer.children if isinstance(child, Derivation)]
-    repeated = answer.kind is Kind.QUERY and answer.columns == sum((child.columns for child in parts), ())
+    below = [child for child in answer.children if isinstance(child, Derivation)]
+    repeated = answer.kind is Kind.QUERY and answer.columns == sum((child.columns for child in below), ())
     same = above is not None and (above.columns, above.row) == (answer.columns, answer.row)
     text = _step(answer, same_row=same or repeated)
     if answer.times > 1:
         notes.append(f"{answer.times:,} times")
-    return answer, (f"{text}   {'; '.join(notes)}" if notes else text), answer.children
+    return answer, (f"{text}   {'; '.join(notes)}" if notes else text), _unwrapped(answer)
 
 
-def _says_the_same(step: Derivation, below: Derivation) -> bool:
-    """Whether a step says of a view what the one below says of the predicate by which it is defined."""
-    is_same = (step.relation, step.row) == (below.relation, below.row)
-    return is_same and step.kind is Kind.VIEW and below.kind is Kind.PREDICATE
+def _unwrapped(answer: Answer) -> tuple[Answer, ...]:
+    """What stands below; a view that is a predicate of the same name is one thing."""
+    children = answer.children
+    if len(children) == 1 and children[0].relation == answer.relation and _said(children[0]) == _said(answer):
+        return children[0].children
+    return children
+
+
+def _said(answer: Answer) -> object:
+    return answer.reason if isinstance(answer, Absence) else (answer.row, answer.kind in (Kind.VIEW, Kind.PREDICATE))
 
 
 def _step(step: Derivation, *, same_row: bool) -> str:

@@ -16,7 +16,6 @@ from tidemark.algebra.plans import (
     Aggregate,
     Difference,
     Distinct,
-    Fixpoint,
     Intersection,
     Join,
     Plan,
@@ -32,7 +31,6 @@ from tidemark.algebra.plans import (
 from tidemark.algebra.printing import show_node
 from tidemark.algebra.scalar import Row
 from tidemark.provenance.blocks import Block, block_of, labels, signed
-from tidemark.provenance.fixpoints import fixpoint_derivation
 from tidemark.provenance.questions import Pattern, Questions, filtered, whole
 from tidemark.provenance.tree import Answer, Derivation, Kind, counted
 from tidemark.provenance.why_not import missing_or_there
@@ -66,8 +64,6 @@ def derivation(questions: Questions, plan: Plan, row: Row) -> Derivation:
         case Unnest(input=source, array=array):
             below = questions.why(source, row[: len(source.schema)])
             return _made(Kind.UNNEST, plan, row, f"is an element of {condition_text(array)}", (below,))
-        case Fixpoint():
-            return fixpoint_derivation(questions, plan, row)
         case Repeat(input=source):
             return _made(Kind.REPEAT, plan, row, "", (questions.why(source, row),))
         case Touched(input=source):

@@ -9,7 +9,6 @@ from tidemark.algebra.plans import (
     Aggregate,
     Difference,
     Distinct,
-    Fixpoint,
     Intersection,
     Plan,
     Project,
@@ -25,7 +24,6 @@ from tidemark.algebra.plans import (
 from tidemark.algebra.printing import show_node
 from tidemark.algebra.scalar import Row
 from tidemark.provenance.blocks import signed
-from tidemark.provenance.fixpoints import fixpoint_absence
 from tidemark.provenance.missing import block_absence, failing_at
 from tidemark.provenance.questions import Pattern, Questions, whole
 from tidemark.provenance.tree import Absence, Answer, cell, named_cells
@@ -53,8 +51,6 @@ def absence(questions: Questions, plan: Plan, pattern: Pattern) -> Absence:
             return _taken(questions, plan, pattern)
         case Intersection(left=left, right=right):
             return _not_both(questions, plan, (left, right), pattern)
-        case Fixpoint():
-            return fixpoint_absence(questions, plan, pattern)
         case Unnest():
             return _no_element(questions, plan, pattern)
         case Repeat(input=source):

@@ -462,7 +462,7 @@ def _question(cursor: _Cursor) -> Statement:
     inner = _Cursor(cursor.source, _retokenized(cursor))
     if word == "EXPLAIN" and inner.accept("EFFECT", "OF"):
         return _effect(inner)
-    if word == "EXPLAIN" and inner.accept("WHY"):
+    if word == "EXPLAIN" and len(inner.rest()) > 1 and inner.accept("WHY"):
         negated = inner.accept("NOT")
         return parse_why(inner.source, inner.rest(), negated)
     name = inner.name("the name of a view")
