@@ -8,7 +8,7 @@ since they say more than that there is a value.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -37,9 +37,16 @@ class Shape:
     where: Expression = TRUE
     cells: _Cells = ()
 
-    def __str__(self) -> str:
-        where = "" if self.where == TRUE else f" where {plain(self.where)}"
-        return f"{self.kind} of {self.relation}{where}"
+    def text(self, columns: Sequence[Field]) -> str:
+        """The shape as people write it, given the columns of its table."""
+        where = "" if self.where == TRUE else f" WHERE {plain(self.where)}"
+        match self.kind:
+            case "delete":
+                return f"DELETE FROM {self.relation}{where}"
+            case "update":
+                cells = ", ".join(f"{columns[place].name} = {plain(cell)}" for place, cell in self.cells)
+                return f"UPDATE {self.relation} SET {cells}{where}"
+        return f"INSERT INTO {self.relation} VALUES ({', '.join(plain(cell) for _, cell in self.cells)})"
 
 
 def shape_of(
@@ -50,8 +57,8 @@ def shape_of(
     >>> from tidemark.algebra.expressions import Call
     >>> from tidemark.algebra.types import BOOLEAN, INT
     >>> shape, constants = shape_of("delete", "r", 2, Call("lt", (Column(0, "i", INT), Literal(5, INT)), BOOLEAN))
-    >>> print(shape, constants)
-    delete of r where i < :1 (5,)
+    >>> shape.text(()), constants
+    ('DELETE FROM r WHERE i < :1', (5,))
     """
     found: list[Literal] = []
 

@@ -114,7 +114,8 @@ class _Analysis:
             return ALWAYS if verdict.kind is Class.AUTONOMOUS else None
         rules = rules_of(self.kept, table, self.known.keys).rules
         # A rule about any change of the table needs no look at the condition.
-        if any(decides(rule, self._statement, self.known.facts[table]) for rule in rules):
+        facts = self.known.facts[table].beside(Facts(self.template.parameters))
+        if any(decides(rule, self._statement, facts) for rule in rules):
             return ALWAYS
         if self.template.kind != "delete":
             return None
@@ -140,9 +141,9 @@ class _Analysis:
 
     @property
     def _statement(self) -> Statement:
-        """The statement; of one with parameters the condition may hold for any row."""
+        """The statement; parameters stand behind the columns of its table."""
         name, schema = self.template.table.name, self.template.table.schema
-        where = self.template.where if not self.template.parameters else TRUE
+        where = self.template.where
         match self.template.kind:
             case "delete":
                 return Deletion(name, where)

@@ -101,9 +101,12 @@ def _autonomous(node: Node, network: Network, cache: RefreshCache) -> list[str]:
 def _boundaries(view: View, catalog: Catalog, cache: RefreshCache, kept: Boundaries) -> list[str]:
     """Up to where statements that were asked about before are irrelevant."""
     definitions = {other.name: other.plan for other in catalog.relations.values() if isinstance(other, View)}
-    shapes = kept.of(view.name, expand(view.plan, definitions), cache.known.facts).shapes
-    known = {shape: words(boundary, shape.parameters) for shape, boundary in shapes.items()}
-    lines = [f"  {shape}: irrelevant {_if(text)}" for shape, text in known.items() if text is not None]
+    found = kept.of(view.name, expand(view.plan, definitions), cache.known.facts)
+    known = {shape: words(boundary, shape.parameters) for shape, boundary in found.shapes.items()}
+    shown = (
+        (shape.text(found.facts[shape.relation].columns), text) for shape, text in known.items() if text is not None
+    )
+    lines = [f"  {shape}: irrelevant {_if(text)}" for shape, text in shown]
     return ["", "boundaries", *lines] if lines else []
 
 
