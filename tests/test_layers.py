@@ -22,6 +22,7 @@ SOURCE = Path(__file__).parent.parent / "src"
 LAYERS = (
     ("",),  # the package tidemark itself
     ("cli",),
+    ("client",),
     ("database",),
     ("continual",),
     ("network",),
