@@ -22,6 +22,7 @@ SOURCE = Path(__file__).parent.parent / "src"
 LAYERS = (
     ("",),  # the package tidemark itself
     ("cli",),
+    ("client",),
     ("database",),
     # asks about plans and their rows | standing queries and snapshots | active rules
     ("provenance", "continual", "rules"),

@@ -240,6 +240,30 @@ def bench_command(
             "--autonomous", help="Measure V1 kept from its own content and the change alone, and filters, instead."
         ),
     ] = False,
+    is_snapshots: Annotated[
+        bool,
+        typer.Option("--snapshots", help="Measure refreshes of snapshots that lag, beside recomputing, instead."),
+    ] = False,
+    continual_queries: Annotated[
+        int | None,
+        typer.Option(
+            "--continual",
+            metavar="N",
+            min=1,
+            help="Measure transactions beside N continual queries, such as 1000, on DuckDB, instead.",
+            show_default=False,
+        ),
+    ] = None,
+    soaked: Annotated[
+        int | None,
+        typer.Option(
+            "--soak",
+            metavar="N",
+            min=1,
+            help="Run N small transactions, such as 100000, under a bounded log with consumers that lag, instead.",
+            show_default=False,
+        ),
+    ] = None,
     only: Annotated[
         str | None,
         typer.Option("--only", metavar="NAMES", help="Of --queries only these, such as q3,q17,v3.", show_default=False),
@@ -253,6 +277,7 @@ def bench_command(
     from tidemark.cli.bench import command
     from tidemark.cli.bench.ladder import command as ladder_command
     from tidemark.cli.bench.ladder.running import LadderPlan
+    from tidemark.cli.bench.lagging import command as lagging_command
     from tidemark.cli.bench.many import command as many_command
     from tidemark.cli.bench.many.running import ManyPlan
     from tidemark.cli.bench.running import SIZES, Plan
@@ -263,8 +288,9 @@ def bench_command(
     scales = scale or ([0.01] if is_quick else [0.1, 1.0])
     if only is not None and not is_queries:
         raise typer.BadParameter("--only chooses among --queries: give both")
-    if sum((is_queries, is_autonomous, many_views is not None)) > 1:
-        raise typer.BadParameter("give one of --queries, --autonomous and --many-views")
+    counts = (many_views, continual_queries, soaked)
+    if sum((is_queries, is_autonomous, is_snapshots, *(count is not None for count in counts))) > 1:
+        raise typer.BadParameter("--queries, --autonomous, --many-views, --snapshots, --continual, --soak: give one")
     if many_views is not None and (scale is not None or engines == [BenchEngine.SPARK]):
         raise typer.BadParameter("--many-views has its own tables, on DuckDB: it takes neither --scale nor Spark")
     with errors_shown():
@@ -275,6 +301,13 @@ def bench_command(
             suite_command.run(SuitePlan(engines, scales, times, data, chosen), *shown)
         elif is_autonomous:
             ladder_command.run(LadderPlan(engines, scales, times, data), *shown)
+        elif is_snapshots:
+            rows, most = (10_000, 100) if is_quick else (1_000_000, None)
+            lagging_command.snapshots(engines, rows, most, data, *shown)
+        elif continual_queries is not None:
+            lagging_command.continual(continual_queries, 30 if is_quick else 300, data, *shown)
+        elif soaked is not None:
+            lagging_command.soak(soaked, 1000, data, *shown)
         elif many_views is not None:
             many_command.run(ManyPlan(many_views, times, data), *shown)
         else:

@@ -34,7 +34,11 @@ class Chart:
 
 def svg(reports: Sequence[Report]) -> str:
     """Time against the size of the change, and, with several scales, against the size of the table."""
-    charts = [*_by_change(reports), *_by_table(reports)]
+    return drawing([*_by_change(reports), *_by_table(reports)])
+
+
+def drawing(charts: Sequence[Chart]) -> str:
+    """Some charts beside each other."""
     columns = 2
     rows = -(-len(charts) // columns)
     parts = [
