@@ -36,7 +36,8 @@ from tidemark.sql.changes import Change
 @dataclass(frozen=True)
 class Work:
     """What a transaction asks to be committed: its catalog and the net deltas of tables; the time, if it is set;
-    the statement, if one was all that it did; and what was derived from all that already, if it was."""
+    the statement, if one was all that it did; and what was derived from all that already, if it was, and whether
+    constraints were checked since."""
 
     catalog: Catalog
     pending: Mapping[str, pa.Table]
@@ -44,6 +45,7 @@ class Work:
     now: dt.datetime | None = None
     change: Change | None = None
     wave: Wave | None = None
+    is_checked: bool = False
 
 
 class Store:
@@ -137,8 +139,10 @@ class Store:
             # A wave that was derived before the clock was moved on is not the whole one.
             is_timed = CLOCK in work.catalog.relations and work.now is None
             wave = None if is_timed or work.catalog is not self.catalog else work.wave
-            if wave is None or not wave.is_checked:
+            is_derived = wave is not None and wave.is_checked
+            if not is_derived or not work.is_checked:
                 self._check(work.catalog, work.pending)
+            if wave is None or not is_derived:
                 wave = self._propagate(work.catalog, work.pending, work.change)
             if work.catalog.assertions:
                 engine = self.reading(work.catalog)
