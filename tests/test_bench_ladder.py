@@ -169,3 +169,13 @@ class TestTheLadder:
         assert [str(value) for value in row.values()] == ["10", "5.0", "12.5", "2.5", "20.0", "50.0", "0", "900"]
         assert ladder_report.table(found, "irrelevant").num_rows == 0
         assert found.as_json()["comparisons"][0]["medians"]["with_it"]["rows_read"] == 0
+
+
+class TestRules:
+    def test_many_rules_are_measured_beside_ten(self, tmp_path: Path) -> None:
+        command = ["bench", "--rules", "40", "--engine", "duckdb", "--repeats", "1", "--data", str(tmp_path)]
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == 0, result.output
+        [found] = json.loads((tmp_path / "rules.json").read_text())["reports"]
+        assert (found["few"]["rules"], found["many"]["rules"]) == (10, 40)
+        assert set(found["ratio"]) == {"watched, firing", "watched, quiet", "others"}

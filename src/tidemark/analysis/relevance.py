@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tidemark.algebra.expressions import Expression, conjunction, conjuncts, shift
+from tidemark.algebra.expressions import Call, Column, Expression, Literal, conjunction, conjuncts, shift
+from tidemark.algebra.failing import can_fail
 from tidemark.algebra.plans import Plan, Scan, walk
 from tidemark.algebra.types import Schema
 from tidemark.analysis.conditions import Answer, Facts, always_true, eliminated_one_by_one, implies, never_true
@@ -46,8 +47,13 @@ class Influence:
         return f"only rows of {self.relation} with {plain(self.filter)} can matter"
 
 
-def influence(plan: Plan, relation: str, facts_of_relations: Mapping[str, Facts]) -> Influence:
+def influence(
+    plan: Plan, relation: str, facts_of_relations: Mapping[str, Facts], *, at_sight: bool = False
+) -> Influence:
     """How rows of the relation reach the plan, and which of them can.
+
+    With ``at_sight`` nothing is proved if every way asks for some column to have a given value: that is the filter.
+    It is what tells the conditions of a thousand rules apart, and proofs for all of them would take minutes.
 
     >>> from tidemark.algebra.expressions import Call, Literal
     >>> from tidemark.algebra.plans import Filter, Scan
@@ -64,8 +70,34 @@ def influence(plan: Plan, relation: str, facts_of_relations: Mapping[str, Facts]
         ways = tuple(tracing.touching(plan, relation))
     except TooManyWays:
         return Influence(relation, facts, None, None)
+    seen = _at_sight(ways) if at_sight else None
+    if seen is not None:
+        return Influence(relation, facts, ways, seen)
     with time_limit(MOST_SECONDS):
         return Influence(relation, facts, ways, _filter(ways, facts))
+
+
+def _at_sight(ways: tuple[Way, ...]) -> Expression | None:
+    """What ways ask of the row's own columns by comparing them with constants, before anything is asked that can fail;
+    None if some way asks for no equal value."""
+    found: list[Expression] = []
+    for way in ways:
+        kept: list[Expression] = []
+        for part in (part for condition in way.conditions for part in conjuncts(condition)):
+            if can_fail(part):
+                break
+            match part:
+                case Call(function=name, arguments=(Column(index=index), Literal())) if name in _COMPARISONS:
+                    if way.own <= index < way.own + way.width:
+                        kept.append(shift(part, -way.own))
+        if not any(isinstance(part, Call) and part.function == "eq" for part in kept):
+            return None
+        if conjunction(tuple(kept)) not in found:
+            found.append(conjunction(tuple(kept)))
+    return disjunction(tuple(found)) if found else None
+
+
+_COMPARISONS: Final = ("eq", "lt", "le", "gt", "ge")
 
 
 def _filter(ways: tuple[Way, ...], facts: Facts) -> Expression | None:

@@ -264,6 +264,16 @@ def bench_command(
             show_default=False,
         ),
     ] = None,
+    rules: Annotated[
+        int | None,
+        typer.Option(
+            "--rules",
+            metavar="N",
+            min=10,
+            help="Measure transactions under N active rules, such as 1000, beside 10, instead.",
+            show_default=False,
+        ),
+    ] = None,
     only: Annotated[
         str | None,
         typer.Option("--only", metavar="NAMES", help="Of --queries only these, such as q3,q17,v3.", show_default=False),
@@ -280,6 +290,8 @@ def bench_command(
     from tidemark.cli.bench.lagging import command as lagging_command
     from tidemark.cli.bench.many import command as many_command
     from tidemark.cli.bench.many.running import ManyPlan
+    from tidemark.cli.bench.rules import command as rules_command
+    from tidemark.cli.bench.rules.running import RulesPlan
     from tidemark.cli.bench.running import SIZES, Plan
     from tidemark.cli.bench.suite import command as suite_command
     from tidemark.cli.bench.suite.running import NAMES, SuitePlan
@@ -288,9 +300,11 @@ def bench_command(
     scales = scale or ([0.01] if is_quick else [0.1, 1.0])
     if only is not None and not is_queries:
         raise typer.BadParameter("--only chooses among --queries: give both")
-    counts = (many_views, continual_queries, soaked)
+    counts = (many_views, continual_queries, soaked, rules)
     if sum((is_queries, is_autonomous, is_snapshots, *(count is not None for count in counts))) > 1:
-        raise typer.BadParameter("--queries, --autonomous, --many-views, --snapshots, --continual, --soak: give one")
+        raise typer.BadParameter(
+            "give one of --queries, --autonomous, --many-views, --snapshots, --continual, --soak, --rules"
+        )
     if many_views is not None and (scale is not None or engines == [BenchEngine.SPARK]):
         raise typer.BadParameter("--many-views has its own tables, on DuckDB: it takes neither --scale nor Spark")
     with errors_shown():
@@ -310,6 +324,8 @@ def bench_command(
             lagging_command.soak(soaked, 1000, data, *shown)
         elif many_views is not None:
             many_command.run(ManyPlan(many_views, times, data), *shown)
+        elif rules is not None:
+            rules_command.run(RulesPlan(engines, rules, times, data), *shown)
         else:
             command.run(Plan(engines, scales, SIZES, times, data), *shown)
 

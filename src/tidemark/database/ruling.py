@@ -50,8 +50,8 @@ def rule_named(name: str, catalog: Catalog) -> Rule:
 def with_activation(rule: Rule, statement: SetActive, catalog: Catalog, source: Source) -> Rule:
     """The rule, watched or not for the given values; DEACTIVATE without values is for all of them."""
     if not statement.active:
-        gone = [a for a in rule.active if not statement.arguments or a.arguments == statement.arguments]
-        return replace(rule, active=tuple(a for a in rule.active if a not in gone))
+        kept = tuple(a for a in rule.active if statement.arguments and a.arguments != statement.arguments)
+        return replace(rule, active=kept)
     if any(a.arguments == statement.arguments for a in rule.active):
         return rule
     return replace(rule, active=(*rule.active, activation(rule, statement.arguments, catalog)))

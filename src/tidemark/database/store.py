@@ -42,7 +42,8 @@ TIMES_KEPT: Final = 10_000
 @dataclass(frozen=True)
 class Work:
     """What a transaction asks to be committed: its catalog and the net deltas of tables; the time, if it is set; the
-    statement, if one was all that it did; and what was derived from all that already, if it was.
+    statement, if one was all that it did; and what was derived from all that already, if it was, and whether
+    constraints were checked since.
 
     What brings something that lags up to date changes that relation, has deltas of its ``own`` for what serves it,
     which nothing else reads, the steps that derived them, and notes."""
@@ -56,6 +57,7 @@ class Work:
     steps: tuple[Step, ...] = ()
     notes: Mapping[str, str | None] = field(default_factory=dict)
     wave: Wave | None = None
+    is_checked: bool = False
 
 
 class Store:
@@ -155,8 +157,10 @@ class Store:
             # A wave that was derived before the clock was moved on is not the whole one.
             is_timed = CLOCK in work.catalog.relations and work.now is None
             wave = None if is_timed or work.catalog is not self.catalog else work.wave
-            if wave is None or not wave.is_checked:
+            is_derived = wave is not None and wave.is_checked
+            if not is_derived or not work.is_checked:
                 self._check(work.catalog, work.pending)
+            if wave is None or not is_derived:
                 wave = self._propagate(work.catalog, work.pending, work.change)
             if work.catalog.assertions:
                 engine = self.reading(work.catalog)

@@ -83,7 +83,7 @@ class Transaction:
         self.failure: TidemarkError | None = None
         self._wave: Wave | None = None
         self._named: Mapping[str, pa.Table] = NOTHING
-        self.is_committed = False
+        self.is_committed = self._is_checked = False
 
     # What users call
 
@@ -126,7 +126,15 @@ class Transaction:
             try:
                 if self.statements:
                     self._check_rules()
-                work = Work(self.catalog, self.pending, self.statements, self._now, self._alone(), wave=self._wave)
+                work = Work(
+                    self.catalog,
+                    self.pending,
+                    self.statements,
+                    self._now,
+                    self._alone(),
+                    wave=self._wave,
+                    is_checked=self._is_checked,
+                )
                 self._store.commit(work)
             except BaseException:
                 self._end()
@@ -142,6 +150,7 @@ class Transaction:
             self._wave = None
             if self.catalog is self._store.catalog:
                 self._wave = self._store.derive(self.catalog, self.pending, self._alone())
+                self._is_checked = self._wave.is_checked
             self.reactions.check()
             for entry in self.reactions.detached:
                 self.keep(DETACHED_TABLE, entry.added())
@@ -181,7 +190,7 @@ class Transaction:
             self._named = before
 
     def keep(self, table: str, delta: pa.Table) -> None:
-        """Add to a table of the database's own, beside what statements do."""
+        """Add a change to those of a table. What was derived goes on if nothing is derived from that table."""
         before = self.pending.get(table)
         after = delta if before is None else delta_tables.combine(before, delta)
         for deltas in (self.pending, *([] if self._wave is None else [self._wave.deltas])):
@@ -200,7 +209,8 @@ class Transaction:
     def _set_active(self, statement: SetActive, source: Source) -> None:
         for rule in rules_meant(statement, self.catalog):
             changed = with_activation(rule, statement, self.catalog, source)
-            fresh = [a for a in changed.active if a not in rule.active]
+            known = {activation.arguments for activation in rule.active}
+            fresh = [activation for activation in changed.active if activation.arguments not in known]
             self._redefine(self.catalog.with_rule(changed))
             if self.pending:
                 for activation in fresh:
@@ -346,14 +356,10 @@ class Transaction:
 
     def _apply(self, table: str, delta: pa.Table) -> None:
         """Add a statement's delta to the transaction's net delta of the table (delta-union)."""
-        self.statements += 1
-        self._wave = None
-        before = self.pending.get(table)
-        after = delta if before is None else delta_tables.combine(before, delta)
-        if after.num_rows:
-            self.pending[table] = after
-        else:
-            self.pending.pop(table, None)
+        if self.catalog is not self._store.catalog or table in self._store.network.read:
+            self._wave = None
+        self._is_checked = False
+        self.keep(table, delta)
         if self.catalog.activations:
             self.reactions.after_statement()
 
@@ -470,6 +476,7 @@ class Transaction:
             return {}
         if self._wave is None:
             self._wave = self._store.derive(self.catalog, self.pending)
+            self._is_checked = self._wave.is_checked
         return self._wave.deltas
 
     def _guarded(self, action: Callable[[], T]) -> T:

@@ -112,7 +112,8 @@ class RefreshCache:
         if key not in self.influences:
             # A relation that also stands in what is shared is read there too, so all of its places count.
             plan = node.plan if relation in relations_of(node.plan) else _over_shared(node)
-            self.influences[key] = influence(plan, relation, self.known.facts)
+            at_sight = node.kind is NodeKind.EXTERNAL
+            self.influences[key] = influence(plan, relation, self.known.facts, at_sight=at_sight)
         return self.influences[key]
 
     def finder(self, relation: str, network: Network) -> Finder[str] | None:

@@ -1,0 +1,1 @@
+"""The cost of many active rules: ``tidemark bench --rules N``."""

@@ -1,0 +1,70 @@
+"""Rules outlive the process; a crash during detached actions loses nothing and doubles nothing."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidemark as tm
+from tests.support import check_invariant, rows
+from tests.test_crash import killed_after
+
+WORKER = Path(__file__).parent / "crash_rules_worker.py"
+
+
+def crash_and_recover(target: str, reopen: Callable[[], tm.Database], times: int, longest: float) -> None:
+    generator, last, left_behind = random.Random(7), 0, 0
+    for _ in range(times):
+        acknowledged = killed_after(target, last + 1, generator.randint(1, 3), generator.uniform(0, longest), WORKER)
+        with reopen() as db:
+            last = len(rows(db.query("SELECT n FROM done")))
+            assert acknowledged <= last <= acknowledged + 1
+            left_behind += db.run_due()
+            expected = [(n,) for n in range(1, last + 1)]
+            assert rows(db.query("SELECT n FROM copied")) == expected, "each action was done exactly once"
+            assert rows(db.query("SELECT n FROM again")) == expected, "so was each that it set off"
+            assert db.run_due() == 0
+            check_invariant(db)
+    assert left_behind, "no crash fell between a commit and its detached action: the test proves nothing"
+
+
+def test_duckdb_loses_and_doubles_no_detached_action(tmp_path: Path) -> None:
+    target = f"duckdb:{tmp_path / 'data.duckdb'}"
+    crash_and_recover(target, lambda: tm.connect(target), times=10, longest=0.15)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_spark_loses_and_doubles_no_detached_action(tmp_path: Path, spark: Any) -> None:
+    lake = str(tmp_path / "lake")
+    crash_and_recover(f"spark:{lake}", lambda: tm.connect(spark, lake=lake), times=3, longest=1.5)
+
+
+def test_rules_and_assertions_are_there_after_opening_again(tmp_path: Path) -> None:
+    target = f"duckdb:{tmp_path / 'data.duckdb'}"
+    with tm.connect(target) as db:
+        db.execute("""
+            CREATE TABLE t (k INT PRIMARY KEY, v INT); CREATE TABLE log (k INT, w INT);
+            CREATE RULE low(:k) ON INSERT OR UPDATE ON t FOR EACH (k) WHEN SELECT * FROM t WHERE k = :k AND v < 10
+                DO BEGIN INSERT INTO log SELECT k, v FROM condition; DELETE FROM log WHERE k < 0; END
+                WITH (priority = 2, coupling = 'immediate');
+            CREATE RULE idle WHEN SELECT k FROM t DO NOTIFY nobody;
+            ACTIVATE RULE low(1); ACTIVATE RULE low(2); DEACTIVATE RULE low(2);
+            CREATE ASSERTION small CHECK (NOT EXISTS (SELECT k FROM t WHERE v > 99));
+            ALTER TABLE t ADD COLUMN note VARCHAR;
+            INSERT INTO t VALUES (2, 1, 'a')""")
+        before = db.execute("SHOW RULES")
+    with tm.connect(target) as db:
+        assert db.execute("SHOW RULES") == before
+        db.execute("INSERT INTO t VALUES (1, 5, 'b')")
+        assert rows(db.query("SELECT * FROM log")) == [(1, 5)]
+        with pytest.raises(tm.TidemarkError, match="small"):
+            db.execute("INSERT INTO t VALUES (3, 100, 'c')")
+        db.execute("DROP RULE low; DROP RULE idle; DROP ASSERTION small")
+    with tm.connect(target) as db:
+        db.execute("INSERT INTO t VALUES (3, 100, 'c')")
+        assert db.execute("SHOW RULES").num_rows == 0  # type: ignore[union-attr]
