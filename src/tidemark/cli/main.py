@@ -240,6 +240,10 @@ def bench_command(
             "--autonomous", help="Measure V1 kept from its own content and the change alone, and filters, instead."
         ),
     ] = False,
+    is_recursion: Annotated[
+        bool,
+        typer.Option("--recursion", help="Measure a transitive closure that follows changes of its edges, instead."),
+    ] = False,
     only: Annotated[
         str | None,
         typer.Option("--only", metavar="NAMES", help="Of --queries only these, such as q3,q17,v3.", show_default=False),
@@ -255,6 +259,8 @@ def bench_command(
     from tidemark.cli.bench.ladder.running import LadderPlan
     from tidemark.cli.bench.many import command as many_command
     from tidemark.cli.bench.many.running import ManyPlan
+    from tidemark.cli.bench.recursion import command as recursion_command
+    from tidemark.cli.bench.recursion.running import RecursionPlan
     from tidemark.cli.bench.running import SIZES, Plan
     from tidemark.cli.bench.suite import command as suite_command
     from tidemark.cli.bench.suite.running import NAMES, SuitePlan
@@ -263,8 +269,10 @@ def bench_command(
     scales = scale or ([0.01] if is_quick else [0.1, 1.0])
     if only is not None and not is_queries:
         raise typer.BadParameter("--only chooses among --queries: give both")
-    if sum((is_queries, is_autonomous, many_views is not None)) > 1:
-        raise typer.BadParameter("give one of --queries, --autonomous and --many-views")
+    if sum((is_queries, is_autonomous, is_recursion, many_views is not None)) > 1:
+        raise typer.BadParameter("give one of --queries, --autonomous, --many-views and --recursion")
+    if is_recursion and scale is not None:
+        raise typer.BadParameter("--recursion has its own graph: it takes no --scale")
     if many_views is not None and (scale is not None or engines == [BenchEngine.SPARK]):
         raise typer.BadParameter("--many-views has its own tables, on DuckDB: it takes neither --scale nor Spark")
     with errors_shown():
@@ -275,6 +283,9 @@ def bench_command(
             suite_command.run(SuitePlan(engines, scales, times, data, chosen), *shown)
         elif is_autonomous:
             ladder_command.run(LadderPlan(engines, scales, times, data), *shown)
+        elif is_recursion:
+            nodes = 2_000 if is_quick else 20_000
+            recursion_command.run(RecursionPlan(engines, times, data, nodes, 3 * nodes), *shown)
         elif many_views is not None:
             many_command.run(ManyPlan(many_views, times, data), *shown)
         else:
