@@ -4,9 +4,9 @@ Rules see sets. The change of a part is what its differential says, reduced to t
 the maintenance rules run in this process, and what they ask of the old state is looked up in what is stored, so that
 the engine is asked for the neighbourhood of the change and nothing else. All members of one fixpoint change together.
 
-If that turns out to derive too much, evaluating everything again is cheaper, and is done instead, except for a view
-that was declared ``incremental``. How much that is depends on the engine: where it iterates by itself, it finds some
-hundred rows in the time in which one is derived here.
+If that turns out to derive too much, it is left to the engine: where it iterates by itself, it derives some hundred
+rows in the time in which one is derived here, and so follows the change by two statements (``iterating.py``). Where it
+cannot, everything is evaluated again, except for a view that was declared ``incremental``.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from tidemark.engines.base import Engine
 from tidemark.engines.reference.arrow import from_bag, to_bag
 from tidemark.network.cutting import state_name
 from tidemark.network.fixpoints import iteration_of
+from tidemark.network.iterating import Iterating, may_iterate
 from tidemark.network.lookups import EngineLookup, Evaluate, Readable
 from tidemark.network.nodes import Node, NodeKind
 from tidemark.network.settle import evaluation
@@ -44,8 +45,8 @@ from tidemark.passes import optimize
 
 @dataclass(frozen=True)
 class Budget:
-    """How far rules are followed here before everything is evaluated again: rounds, rows of one member at any rate, and
-    else which part of the rows that are stored of it."""
+    """How far rules are followed over look-ups: rounds, rows of one member at any rate, and else which part of the rows
+    that are stored of it."""
 
     rounds: int | None
     least: int
@@ -57,7 +58,7 @@ class Budget:
 
 BESIDE_ROUNDS: Final = Budget(rounds=None, least=20_000, share=4)
 """If all would be evaluated again by rounds too."""
-BESIDE_AN_ITERATION: Final = Budget(rounds=200, least=2_000, share=200)
+BESIDE_AN_ITERATION: Final = Budget(rounds=100, least=700, share=1_000)
 """If the engine iterates by itself."""
 
 
@@ -128,27 +129,56 @@ class Recursion:
         evaluate = evaluation(engine)
         lookup = EngineLookup(self.before, given, evaluate)
         changes = {name: self._change(name, plan, lookup, evaluate) for name, plan in self.differentials.items()}
+        iterating = self.iterating if self._is_iterated(given, engine) else None
         limits = Limits(self.plan.max_rounds, self.plan.max_rows)
-        if not at_any_cost:
+        if iterating is not None or not at_any_cost:
             limits = self._limits(given, engine)
         try:
             found = maintain(self.program, lookup, changes, self.rules, limits)
         except TooFar as error:
             if error.rounds == self.plan.max_rounds or error.rows == self.plan.max_rows:
                 raise
+            if iterating is not None:
+                return self._iterated(iterating, changes, given, engine, evaluate)
             what = f"{error.rows:,} rows" if error.rounds is None else f"{error.rounds:,} rounds"
             return self._evaluated_again(given, engine, evaluate, what)
         schemas = dict(self.plan.members)
         deltas = {name: from_bag(_weights(found[name]), schema) for name, schema in schemas.items()}
         return Followed(deltas, "differential", "maintenance rules", lookup.read)
 
-    def _limits(self, given: Mapping[str, pa.Table], engine: Engine) -> Limits:
-        """How far the rules are followed here."""
+    @cached_property
+    def iterating(self) -> Iterating | None:
+        """How the engine may follow a change by its own iteration, if the rules allow it."""
+        after = self.after[self.plan.predicate]
+        if not isinstance(after, Fixpoint) or iteration_of(after) is None or not may_iterate(self.plan):
+            return None
+        stored = Stored(self.stored[self.plan.predicate], self.plan.schema)
+        before = {name: self.before[name].plan for name in self.plan.sources}
+        parts = dict(zip(after.sources, after.parts, strict=True))
+        return Iterating(self.plan, stored, self.rules[0], before, parts)
+
+    def _iterated(
+        self,
+        iterating: Iterating,
+        changes: Mapping[str, Change],
+        given: Mapping[str, pa.Table],
+        engine: Engine,
+        evaluate: Evaluate,
+    ) -> Followed:
+        delta, read = iterating.follow(
+            {**dict.fromkeys(self.plan.sources, Change()), **changes}, given, engine, evaluate
+        )
+        return Followed({self.plan.predicate: delta}, "differential", "maintenance rules, iterated by the engine", read)
+
+    def _is_iterated(self, given: Mapping[str, pa.Table], engine: Engine) -> bool:
+        """Whether the engine iterates by itself here."""
         after = self.after[self.plan.predicate]
         iteration = iteration_of(after) if isinstance(after, Fixpoint) else None
-        budget = BESIDE_ROUNDS
-        if iteration is not None and engine.iterates(iteration, given):
-            budget = BESIDE_AN_ITERATION
+        return iteration is not None and engine.iterates(iteration, given)
+
+    def _limits(self, given: Mapping[str, pa.Table], engine: Engine) -> Limits:
+        """How far the rules are followed here."""
+        budget = BESIDE_AN_ITERATION if self._is_iterated(given, engine) else BESIDE_ROUNDS
         rows = budget.rows(max(engine.rows(at) for at in self.stored.values()))
         rounds = self.plan.max_rounds if budget.rounds is None else min(budget.rounds, self.plan.max_rounds)
         return Limits(rounds, min(rows, self.plan.max_rows))
