@@ -274,6 +274,10 @@ def bench_command(
             show_default=False,
         ),
     ] = None,
+    is_recursion: Annotated[
+        bool,
+        typer.Option("--recursion", help="Measure a transitive closure that follows changes of its edges, instead."),
+    ] = False,
     only: Annotated[
         str | None,
         typer.Option("--only", metavar="NAMES", help="Of --queries only these, such as q3,q17,v3.", show_default=False),
@@ -290,6 +294,8 @@ def bench_command(
     from tidemark.cli.bench.lagging import command as lagging_command
     from tidemark.cli.bench.many import command as many_command
     from tidemark.cli.bench.many.running import ManyPlan
+    from tidemark.cli.bench.recursion import command as recursion_command
+    from tidemark.cli.bench.recursion.running import RecursionPlan
     from tidemark.cli.bench.rules import command as rules_command
     from tidemark.cli.bench.rules.running import RulesPlan
     from tidemark.cli.bench.running import SIZES, Plan
@@ -301,10 +307,10 @@ def bench_command(
     if only is not None and not is_queries:
         raise typer.BadParameter("--only chooses among --queries: give both")
     counts = (many_views, continual_queries, soaked, rules)
-    if sum((is_queries, is_autonomous, is_snapshots, *(count is not None for count in counts))) > 1:
-        raise typer.BadParameter(
-            "give one of --queries, --autonomous, --many-views, --snapshots, --continual, --soak, --rules"
-        )
+    if sum((is_queries, is_autonomous, is_snapshots, is_recursion, *(count is not None for count in counts))) > 1:
+        raise typer.BadParameter("give one of the options that say what is measured instead")
+    if is_recursion and scale is not None:
+        raise typer.BadParameter("--recursion has its own graph: it takes no --scale")
     if many_views is not None and (scale is not None or engines == [BenchEngine.SPARK]):
         raise typer.BadParameter("--many-views has its own tables, on DuckDB: it takes neither --scale nor Spark")
     with errors_shown():
@@ -322,6 +328,9 @@ def bench_command(
             lagging_command.continual(continual_queries, 30 if is_quick else 300, data, *shown)
         elif soaked is not None:
             lagging_command.soak(soaked, 1000, data, *shown)
+        elif is_recursion:
+            nodes = 2_000 if is_quick else 20_000
+            recursion_command.run(RecursionPlan(engines, times, data, nodes, 3 * nodes), *shown)
         elif many_views is not None:
             many_command.run(ManyPlan(many_views, times, data), *shown)
         elif rules is not None:

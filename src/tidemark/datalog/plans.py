@@ -5,13 +5,14 @@ as an anti join, and the head as a projection. A predicate is the set of what it
 
     p = δ (π σ (r ⋈ s ▷ t) ⊎ …)
 
-A join is by ``=``, so NULL never joins; where the rule says so by a condition, the plan need not. A condition that can
-fail stands above all joins. A grouping without keys groups by a constant, since without rows it has no group.
+A join is by ``=``, so NULL never joins; where the rule says so by a condition, the plan need not. Rules that were made
+from others compare by identity, NULL the same as NULL, and keep their conditions. A condition that can fail stands
+above all joins. A grouping without keys groups by a constant, since without rows it has no group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tidemark.algebra.aggregates import AggregateCall, AggregateFunction
@@ -69,9 +70,9 @@ def grouping_plan(grouping: Grouping, schemas: Mapping[str, Schema]) -> Plan:
     return Project(grouped, names, grouped.columns()[1:])
 
 
-def rule_plan(rule: Rule, schemas: Mapping[str, Schema]) -> Plan:
+def rule_plan(rule: Rule, schemas: Mapping[str, Schema], *, by_identity: bool = False) -> Plan:
     """The rows that the rule derives, as often as it derives them."""
-    build = _Building(rule, schemas)
+    build = _Building(rule, schemas, by_identity)
     for atom in rule.atoms:
         build.join(atom)
         build.place_ready(failing=False)
@@ -91,6 +92,7 @@ class _Building:
 
     rule: Rule
     schemas: Mapping[str, Schema]
+    by_identity: bool = False
     plan: Plan = NOTHING
     cells: dict[int, Expression] = field(default_factory=dict)
     joined: set[int] = field(default_factory=set)
@@ -114,12 +116,12 @@ class _Building:
             if not isinstance(argument, Var):
                 inside.append(_equal(column, _literal(argument)))
             elif argument.index in here:
-                inside.append(_equal(here[argument.index], column))
+                inside.append(self._meet(here[argument.index], column))
                 self.joined.add(argument.index)
             else:
                 here[argument.index] = column
                 if argument.index in self.cells:
-                    between.append(_equal(self.cells[argument.index], shift(column, width)))
+                    between.append(self._meet(self.cells[argument.index], shift(column, width)))
                     self.joined.add(argument.index)
         right = Filter(scan, conjunction(tuple(inside))) if inside else scan
         self.plan = right if first else Join(self.plan, right, conjunction(tuple(between)))
@@ -149,7 +151,7 @@ class _Building:
     def _place(self, part: Part) -> None:
         match part:
             case Condition(expression=Call(function="is_not_null", arguments=(Column(index=index),))) if (
-                index in self.joined
+                index in self.joined and not self.by_identity
             ):
                 return
             case Condition(expression=expression):
@@ -160,22 +162,25 @@ class _Building:
                     self.plan = Filter(self.plan, _same(self.of(variable.index), value))
                 else:
                     self.cells[variable.index] = value
-            case Not(atom=atom):
-                self._without(atom)
+            case Not(atom=atom, strict=strict):
+                self._without(atom, _equal if strict or not self.by_identity else _same)
 
     def _over_plan(self, expression: Expression) -> Expression:
         return transform(expression, lambda e: self.of(e.index) if isinstance(e, Column) else None)
 
-    def _without(self, atom: Atom) -> None:
+    def _meet(self, left: Expression, right: Expression) -> Expression:
+        return _same(left, right) if self.by_identity else _equal(left, right)
+
+    def _without(self, atom: Atom, equal: Callable[[Expression, Expression], Expression]) -> None:
         scan = Scan(atom.predicate, self.schemas[atom.predicate])
         width = len(self.plan.schema)
         conditions = []
         for position, argument in enumerate(atom.arguments):
             column = shift(scan.column(position), width)
             if isinstance(argument, Var):
-                conditions.append(_equal(self.of(argument.index), column))
+                conditions.append(equal(self.of(argument.index), column))
             elif isinstance(argument, Const):
-                conditions.append(_equal(_literal(argument), column))
+                conditions.append(equal(_literal(argument), column))
         self.plan = Match.of(self.plan, scan, tuple(conditions)).anti
 
 
@@ -201,4 +206,6 @@ def _equal(left: Expression, right: Expression) -> Expression:
 def _same(left: Expression, right: Expression) -> Expression:
     if not (left.nullable and right.nullable):
         return _equal(left, right)
-    return Call("is_not_distinct", (left, right), BOOLEAN, nullable=False)
+    shared = common_of([left.type, right.type])
+    assert shared is not None, "types that meet were checked"
+    return Call("is_not_distinct", (coerce(left, shared), coerce(right, shared)), BOOLEAN, nullable=False)

@@ -2,8 +2,8 @@
 
     WITH RECURSIVE part AS MATERIALIZED (…), rows(c0, …) AS (first UNION step) SELECT * FROM rows
 
-UNION keeps a set, and gives to the next round the rows that came last, NULL the same as NULL. The parts are computed
-once, not in every round; one that is a stored relation may be read where it lies.
+UNION keeps a set, and gives to the next round the rows that came last, NULL the same as NULL. The parts that the step
+reads are computed once, not in every round; one that is a stored relation may be read where it lies.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ _ROWS = "iterated"
 def iteration_text(compiler: Compiler, iteration: Iteration, *, in_place: bool) -> str:
     """The statement for the rows of the set, each with weight one. ``in_place``: stored relations are not copied."""
     queries = []
+    again = {part.name for part in walk(iteration.step) if isinstance(part, Given)}
     for number, (name, part) in enumerate(iteration.parts):
         if in_place and isinstance(part, Stored):
             compiler.named[name] = compiler.dialect.stored(part)
             continue
         source = Source(f"part{number}", _columns(part))
-        queries.append(f"{source.text}({', '.join(source.columns)}) AS MATERIALIZED ({compiler.set_of(part)})")
+        kept = "MATERIALIZED " if name in again else ""
+        queries.append(f"{source.text}({', '.join(source.columns)}) AS {kept}({compiler.set_of(part)})")
         compiler.named[name] = source
     columns = _columns(iteration.first)
     first = compiler.set_of(iteration.first)

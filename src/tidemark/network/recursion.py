@@ -4,9 +4,9 @@ The maintenance rules run in this process, from the changes of the parts. What t
 what is stored, so that the engine is asked for the neighbourhood of the change and nothing else. All members of one
 fixpoint change together.
 
-If that turns out to derive too much, evaluating everything again is cheaper, and is done instead, except for a view
-that was declared ``incremental``. How much that is depends on the engine: where it iterates by itself, it finds some
-hundred rows in the time in which one is derived here.
+If that turns out to derive too much, it is left to the engine: where it iterates by itself, it derives some hundred
+rows in the time in which one is derived here, and so follows the change by two statements (``iterating.py``). Where it
+cannot, everything is evaluated again, except for a view that was declared ``incremental``.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tidemark.algebra.plans import Fixpoint, Negate, Plan, Stored, relations_of,
 from tidemark.calculus.as_of import Block, resolve
 from tidemark.calculus.states import new
 from tidemark.calculus.terms import distribute
+from tidemark.datalog.changes import Change
 from tidemark.datalog.fixpoint import Limits, TooFar
 from tidemark.datalog.lowering import program_of
 from tidemark.datalog.maintain import maintain
@@ -31,6 +32,7 @@ from tidemark.datalog.program import Program
 from tidemark.engines.base import Engine
 from tidemark.engines.reference.arrow import from_bag
 from tidemark.network.fixpoints import iteration_of
+from tidemark.network.iterating import Iterating, may_iterate
 from tidemark.network.lookups import EngineLookup, Evaluate, Readable
 from tidemark.network.nodes import Node
 from tidemark.network.parts import Parts, weights_of
@@ -39,8 +41,8 @@ from tidemark.network.settle import evaluation
 
 @dataclass(frozen=True)
 class Budget:
-    """How far rules are followed here before everything is evaluated again: rounds, rows of one member at any rate, and
-    else which part of the rows that are stored of it."""
+    """How far rules are followed over look-ups: rounds, rows of one member at any rate, and else which part of the rows
+    that are stored of it."""
 
     rounds: int | None
     least: int
@@ -52,7 +54,7 @@ class Budget:
 
 BESIDE_ROUNDS: Final = Budget(rounds=None, least=20_000, share=4)
 """If all would be evaluated again by rounds too."""
-BESIDE_AN_ITERATION: Final = Budget(rounds=200, least=2_000, share=200)
+BESIDE_AN_ITERATION: Final = Budget(rounds=100, least=700, share=1_000)
 """If the engine iterates by itself."""
 
 
@@ -109,27 +111,56 @@ class Recursion:
         evaluate = evaluation(engine)
         lookup = EngineLookup(self.before, given, evaluate)
         changes = self.parts.changes(lookup)
+        iterating = self.iterating if self._is_iterated(given, engine) else None
         limits = Limits(self.plan.max_rounds, self.plan.max_rows)
-        if not at_any_cost:
+        if iterating is not None or not at_any_cost:
             limits = self._limits(given, engine)
         try:
             found = maintain(self.program, lookup, changes, self.rules, limits)
         except TooFar as error:
             if error.rounds == self.plan.max_rounds or error.rows == self.plan.max_rows:
                 raise
+            if iterating is not None:
+                return self._iterated(iterating, changes, given, engine, evaluate)
             what = f"{error.rows:,} rows" if error.rounds is None else f"{error.rounds:,} rounds"
             return self._evaluated_again(given, engine, evaluate, what)
         schemas = dict(self.plan.members)
         deltas = {name: from_bag(weights_of(found[name]), schema) for name, schema in schemas.items()}
         return Followed(deltas, "differential", "maintenance rules", lookup.read)
 
-    def _limits(self, given: Mapping[str, pa.Table], engine: Engine) -> Limits:
-        """How far the rules are followed here."""
+    @cached_property
+    def iterating(self) -> Iterating | None:
+        """How the engine may follow a change by its own iteration, if the rules allow it."""
+        after = self.after[self.plan.predicate]
+        if not isinstance(after, Fixpoint) or iteration_of(after) is None or not may_iterate(self.plan):
+            return None
+        stored = Stored(self.stored[self.plan.predicate], self.plan.schema)
+        before = {name: self.before[name].plan for name in self.plan.sources}
+        parts = dict(zip(after.sources, after.parts, strict=True))
+        return Iterating(self.plan, stored, self.rules[0], before, parts)
+
+    def _iterated(
+        self,
+        iterating: Iterating,
+        changes: Mapping[str, Change],
+        given: Mapping[str, pa.Table],
+        engine: Engine,
+        evaluate: Evaluate,
+    ) -> Followed:
+        delta, read = iterating.follow(
+            {**dict.fromkeys(self.plan.sources, Change()), **changes}, given, engine, evaluate
+        )
+        return Followed({self.plan.predicate: delta}, "differential", "maintenance rules, iterated by the engine", read)
+
+    def _is_iterated(self, given: Mapping[str, pa.Table], engine: Engine) -> bool:
+        """Whether the engine iterates by itself here."""
         after = self.after[self.plan.predicate]
         iteration = iteration_of(after) if isinstance(after, Fixpoint) else None
-        budget = BESIDE_ROUNDS
-        if iteration is not None and engine.iterates(iteration, given):
-            budget = BESIDE_AN_ITERATION
+        return iteration is not None and engine.iterates(iteration, given)
+
+    def _limits(self, given: Mapping[str, pa.Table], engine: Engine) -> Limits:
+        """How far the rules are followed here."""
+        budget = BESIDE_AN_ITERATION if self._is_iterated(given, engine) else BESIDE_ROUNDS
         rows = budget.rows(max(engine.rows(at) for at in self.stored.values()))
         rounds = self.plan.max_rounds if budget.rounds is None else min(budget.rounds, self.plan.max_rounds)
         return Limits(rounds, min(rows, self.plan.max_rows))
