@@ -38,7 +38,7 @@ def replayed(engine: str, before: dict[str, Bag], deltas: dict[str, Bag], undone
 
 
 @pytest.mark.parametrize("engine", ["reference", "duckdb"])
-@settings(max_examples=5 * EXAMPLES, deadline=None)
+@settings(max_examples=3 * EXAMPLES, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_without_the_named_changes_the_row_would_not_have_changed(engine: str, seed: int) -> None:
     choice = random.Random(seed)
