@@ -155,7 +155,7 @@ def test_trace_and_explain(db: tm.Database) -> None:
     assert db.trace(db.version).num_rows == 0, "a table that no view reads costs nothing"
     db.execute("INSERT INTO t VALUES (1, 5)")
     trace = db.trace(db.version)
-    figures = ["rows_in", "rows_out", "rows_read", "milliseconds", "rows_filtered"]
+    figures = ["rows_in", "rows_out", "rows_read", "milliseconds", "rows_filtered", "rows_rederived"]
     assert trace.column_names == ["node", "strategy", "reason", *figures]
     assert {"v", "w"} <= set(trace["node"].to_pylist())
     assert dict(zip(trace["node"].to_pylist(), trace["strategy"].to_pylist(), strict=True))["v"] == "autonomous"

@@ -10,7 +10,7 @@ values. Keys of simple types are handed over as parameters, which takes half the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -20,10 +20,11 @@ import pyarrow as pa
 from tidemark.algebra.expressions import Literal, Value
 from tidemark.algebra.functions import canonical, duckdb_type
 from tidemark.algebra.types import WEIGHT, Kind, Schema
-from tidemark.engines.duckdb.dialect import compared_text, quote
+from tidemark.engines.duckdb.dialect import compared_text
 from tidemark.engines.duckdb.errors import translated
 from tidemark.engines.duckdb.given import GivenTables
 from tidemark.engines.duckdb.matching import all_match
+from tidemark.engines.duckdb.questions import columns_of_keys, columns_shown, few_keys, key_values, names_of, size_of
 from tidemark.engines.duckdb.storage import StoredRelation
 from tidemark.engines.nearby import MOST_ROWS, Question
 from tidemark.engines.reference.evaluate import Bag
@@ -98,7 +99,7 @@ class Lookups:
             if len(self._kept) >= MOST_KEPT or self._rows_kept > MOST_ROWS_KEPT:
                 self._release()
             self._kept[asked] = (tuple(source for source, _ in known), found)
-            self._rows_kept += _size(question) + (found.count if found is not None else 0)
+            self._rows_kept += size_of(question) + (found.count if found is not None else 0)
         return self._kept[asked][1]
 
     def _widened(self, question: Question) -> Question:
@@ -133,16 +134,16 @@ class Lookups:
         self._rows_kept = 0
 
     def _find(self, question: Question) -> StoredRows | None:
-        size = _size(question)
+        size = size_of(question)
         if size > MOST_ROWS:
             return None
         try:
             if size > FEW:
-                values = _values(question)
+                values = key_values(question)
                 return self._many(question, self._statement(question, values)) if len(values[0]) else _nothing(question)
-            keys = _few_keys(question)
+            keys = few_keys(question)
             if len(keys) > 1:
-                return self._few(question, self._statement(question, _columns(question, keys)))
+                return self._few(question, self._statement(question, columns_of_keys(question, keys)))
             return self._one(question, keys[0]) if keys else _nothing(question)
         except duckdb.Error as error:
             raise translated(error) from error
@@ -162,7 +163,7 @@ class Lookups:
         return found
 
     def _few(self, question: Question, asked: _Statement) -> StoredRows | None:
-        schema, shown = question.relation.schema, _shown(question)
+        schema, shown = question.relation.schema, columns_shown(question)
         # A limit is not free, and a few keys find no more than a few rows.
         key = self._relation_of(question.relation.relation).key
         is_keyed = bool(key) and set(key) <= set(question.columns)
@@ -182,7 +183,7 @@ class Lookups:
         return StoredRows(schema, bag=bag, places=places if is_whole else None)
 
     def _many(self, question: Question, asked: _Statement) -> StoredRows | None:
-        schema, shown = question.relation.schema, _shown(question)
+        schema, shown = question.relation.schema, columns_shown(question)
         text = f"{asked.text} LIMIT {MOST_ROWS + 1}"
         found = self._connection.sql(text, params=asked.parameters).to_arrow_table()
         if found.num_rows > MOST_ROWS:
@@ -207,20 +208,20 @@ class Lookups:
         differing = [i for i in range(len(values)) if i not in fixed]
         if not differing:
             return _Statement(head + where)
-        names = _names(question, question.columns)
+        names = names_of(question, question.columns)
         equal = all_match([(names[i], f"k.k{i}") for i in differing], [values[i] for i in differing])
         keys = self._keys(question, values)
         return _Statement(f"{head} SEMI JOIN {keys.text} AS k ON {equal}{where}", keys.parameters)
 
     def _head(self, question: Question) -> str:
-        shown = _shown(question)
+        shown = columns_shown(question)
         place = f"r.{PLACE}" if len(shown) == len(question.relation.schema) else "NULL"
         table = self._relation_of(question.relation.relation).table
-        return f"SELECT {', '.join([*_names(question, shown), place])} FROM {table} AS r"
+        return f"SELECT {', '.join([*names_of(question, shown), place])} FROM {table} AS r"
 
     def _where(self, question: Question, fixed: Mapping[int, Value]) -> str:
         """Some of the columns have a value each."""
-        names = _names(question, question.columns)
+        names = names_of(question, question.columns)
         equal = [f"{names[i]} = {self._literal(question, i, value)}" for i, value in fixed.items()]
         return f" WHERE {' AND '.join(equal)}" if equal else ""
 
@@ -247,35 +248,5 @@ class Lookups:
         return compared_text(Literal(canonical(value), question.relation.schema[question.columns[position]].type))
 
 
-def _size(question: Question) -> int:
-    return sum(rows.count for rows, _ in question.sources)
-
-
-def _shown(question: Question) -> tuple[int, ...]:
-    return tuple(range(len(question.relation.schema))) if question.needed is None else question.needed
-
-
-def _names(question: Question, columns: Iterable[int]) -> list[str]:
-    return [f"r.{quote(question.relation.schema[column].name)}" for column in columns]
-
-
 def _nothing(question: Question) -> StoredRows:
     return StoredRows(question.relation.schema, bag={}, places={})
-
-
-def _few_keys(question: Question) -> list[tuple[Value, ...]]:
-    """The different keys of a few rows. Keys with NULL equal nothing and are left out."""
-    keys = dict.fromkeys(tuple(row[c] for c in columns) for rows, columns in question.sources for row in rows.bag)
-    return [key for key in keys if None not in key]
-
-
-def _columns(question: Question, keys: Sequence[tuple[Value, ...]]) -> list[pa.ChunkedArray]:
-    types = (question.relation.schema[column].type.arrow for column in question.columns)
-    return [pa.chunked_array([pa.array(column, t)]) for column, t in zip(zip(*keys, strict=True), types, strict=True)]
-
-
-def _values(question: Question) -> list[pa.ChunkedArray]:
-    """The values that are looked up, by column. Keys with NULL equal nothing and are left out."""
-    parts = [rows.table.select(list(columns)) for rows, columns in question.sources]
-    names = [str(i) for i in range(len(question.columns))]
-    return list(pa.concat_tables([part.rename_columns(names) for part in parts]).drop_null().columns)
