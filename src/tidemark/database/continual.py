@@ -33,6 +33,8 @@ from tidemark.sql.trigger_conditions import CHANGES, bind_when, changed_by
 from tidemark.sql.triggers import OnChange, When, leaves
 
 _logger = logging.getLogger("tidemark.continual")
+MOST_NET: Final = 64
+"""Of more net changes than these, those that nobody waits for are let go."""
 ROUNDS: Final = 64
 """After so many rounds in which results made triggers hold again, the rest waits for the next transaction."""
 
@@ -141,9 +143,10 @@ class Continual:
     # After each commit
 
     def _committed(self, deltas: Mapping[str, pa.Table]) -> None:
-        self._net.clear()
         if not self._store.catalog.lagging_views:
+            self._net.clear()
             return
+        self._extend(deltas)
         self._touch(deltas)
         if self._is_working:
             return
@@ -155,6 +158,17 @@ class Continual:
         finally:
             self._is_working = False
         self.after_results()
+
+    def _extend(self, deltas: Mapping[str, pa.Table]) -> None:
+        """Add what a version changed to the net changes that are known, so that the log is not read again and again."""
+        catalog = self._store.catalog
+        if self._readers is None or self._readers[0] is not catalog:
+            self._net.clear()  # columns may have come
+        elif len(self._net) > MOST_NET:
+            marks = {self.standing(view.name).tidemark for view in catalog.lagging_views}
+            self._net = {key: delta for key, delta in self._net.items() if key[1] in marks}
+        for name, since in [key for key in self._net if key[0] in deltas]:
+            self._net[name, since] = delta_tables.combine(self._net[name, since], deltas[name])
 
     def _touch(self, deltas: Mapping[str, pa.Table]) -> None:
         """Note what the changes of a version cannot matter to: that is as true as it was."""
@@ -297,6 +311,8 @@ class Continual:
         for name, (number, when) in made.items():
             if name in self._results:
                 self._results[name][number] = when
+        if is_asked:
+            self._net.clear()
         for view in views:
             self._untouched[view.name] = self.standing(view.name).tidemark
             self._waves.pop(view.name, None)
