@@ -29,7 +29,7 @@ from tidemark.network.settle import settle
 from tidemark.sql.catalog import Catalog, View
 from tidemark.sql.continual_statements import QUERY
 from tidemark.sql.text import Source
-from tidemark.sql.trigger_conditions import CHANGES, bind_when, changed_by
+from tidemark.sql.trigger_conditions import CHANGES, bind_when, changed_by, is_of_changes
 from tidemark.sql.triggers import OnChange, When, leaves
 
 _logger = logging.getLogger("tidemark.continual")
@@ -49,6 +49,8 @@ class Continual:
         self._net: dict[tuple[str, int], pa.Table] = {}
         self._waves: dict[str, tuple[Standing, int, Wave]] = {}
         self._untouched: dict[str, int] = {}
+        self._touched_at: dict[str, int] = {}
+        self._asked_at: dict[str, int] = {}
         self._times: dict[str, tuple[Standing, dt.datetime | None]] = {}
         self._failures: dict[str, int] = {}
         self._readers: tuple[Catalog, _Readers] | None = None
@@ -178,6 +180,7 @@ class Continual:
             self._results.clear()
         readers, version = self._readers[1], store.version
         touched = readers.touched(deltas)
+        self._touched_at.update(dict.fromkeys(touched, version))
         self._untouched = {
             name: version if until >= version - 1 and name not in touched else until
             for name in readers.names
@@ -201,8 +204,10 @@ class Continual:
             try:
                 if self._is_over(view, standing, now):
                     self._note(view.name, replace(standing, status=STOPPED))
-                elif self._may_hold(view, standing, now) and holds(view.lag.trigger, self._moment(view, standing, now)):
-                    found.append(view)
+                elif self._may_hold(view, standing, now):
+                    self._asked_at[view.name] = self._store.version
+                    if holds(view.lag.trigger, self._moment(view, standing, now)):
+                        found.append(view)
             except TidemarkError as error:
                 self._failed(view, standing, error)
         return found
@@ -214,9 +219,12 @@ class Continual:
         if time is not None and time <= now:
             return True
         asked = [leaf for leaf in leaves(view.lag.trigger) if isinstance(leaf, OnChange | When)]
-        if any(leaf.relation is not None or isinstance(leaf, When) for leaf in asked):
+        if any(leaf.relation is not None or (isinstance(leaf, When) and not is_of_changes(leaf)) for leaf in asked):
             return standing.tidemark < self._store.version
-        return bool(asked) and self._is_touched(view.name)
+        if not asked or not self._is_touched(view.name):
+            return False
+        # What was not enough then is not enough now, unless more has come.
+        return self._touched_at.get(view.name, 0) > self._asked_at.get(view.name, -1)
 
     def _next_time(self, view: View, standing: Standing) -> dt.datetime | None:
         known = self._times.get(view.name)
@@ -256,7 +264,7 @@ class Continual:
         resolved, given = readable(plan, frozenset(store.catalog.relations), {})
         self.read(n for n in relations_of(plan) if self._is_read_through(n))
         named = {} if rows is None else {CHANGES: rows}
-        found = store.engine.fetch(*settle(resolved, {**given, **named}, store.engine))
+        found = store.engine.evaluate(*settle(resolved, {**given, **named}, store.engine))
         return bool(found.num_rows and found.column(0)[0].as_py() is True)
 
     def _is_read_through(self, name: str) -> bool:
@@ -315,6 +323,7 @@ class Continual:
             self._net.clear()
         for view in views:
             self._untouched[view.name] = self.standing(view.name).tidemark
+            self._asked_at.pop(view.name, None)
             self._waves.pop(view.name, None)
             if self._untouched[view.name] == store.version - 1 and not (
                 lagging_of(view).below & _changed(pending, store)
