@@ -68,3 +68,33 @@ def test_spark_survives_kill_9_in_the_middle_of_commits(tmp_path: Path, spark: A
     """The worker runs Spark of its own; what it left is opened with the session of the tests."""
     lake = str(tmp_path / "lake")
     crash_again_and_again(f"spark:{lake}", lambda: tm.connect(spark, lake=lake), times=3, longest=0.5)
+
+
+def check_lagging_after_crash(db: tm.Database, acknowledged: int) -> int:
+    """Content, tidemark, results and what the log was cut to are of one moment, whichever that was."""
+    numbers = [n for (n,) in rows(db.query("SELECT n FROM done"))]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert acknowledged <= len(numbers) <= acknowledged + 1
+    for name in ("parts", "news"):
+        assert db.audit(name).num_rows == 0
+        db.refresh(name)
+        assert db.audit(name).num_rows == 0
+    assert rows(db.query("SELECT * FROM parts")) == rows(
+        db.query("SELECT part, COUNT(*) AS n, SUM(n) AS total FROM done GROUP BY part")
+    )
+    assert rows(db.query("SELECT * FROM news")) == rows(db.query("SELECT n, part FROM done WHERE part > 0"))
+    shown = db.execute("SHOW CONTINUAL QUERIES")
+    last = db._continual.results_of("news")
+    assert shown is not None and shown["results"].to_pylist() == [max(last)], "the last result is there"
+    return len(numbers)
+
+
+def test_what_lags_and_its_log_survive_kill_9(tmp_path: Path) -> None:
+    target = f"duckdb:{tmp_path / 'data.duckdb'}"
+    generator, last = random.Random(20270101), 0
+    for _ in range(6):
+        worker = WORKER.with_name("crash_lagging_worker.py")
+        acknowledged = killed_after(target, last + 1, generator.randint(2, 9), generator.uniform(0, 0.3), worker)
+        with tm.connect(target) as db:
+            last = check_lagging_after_crash(db, acknowledged)
+    assert last >= 6, "the workers hardly committed anything: the test proves nothing"

@@ -29,10 +29,12 @@ from tidemark.network.settle import settle
 from tidemark.sql.catalog import Catalog, View
 from tidemark.sql.continual_statements import QUERY
 from tidemark.sql.text import Source
-from tidemark.sql.trigger_conditions import CHANGES, bind_when, changed_by
+from tidemark.sql.trigger_conditions import CHANGES, bind_when, changed_by, is_of_changes
 from tidemark.sql.triggers import OnChange, When, leaves
 
 _logger = logging.getLogger("tidemark.continual")
+MOST_NET: Final = 64
+"""Of more net changes than these, those that nobody waits for are let go."""
 ROUNDS: Final = 64
 """After so many rounds in which results made triggers hold again, the rest waits for the next transaction."""
 
@@ -47,6 +49,8 @@ class Continual:
         self._net: dict[tuple[str, int], pa.Table] = {}
         self._waves: dict[str, tuple[Standing, int, Wave]] = {}
         self._untouched: dict[str, int] = {}
+        self._touched_at: dict[str, int] = {}
+        self._asked_at: dict[str, int] = {}
         self._times: dict[str, tuple[Standing, dt.datetime | None]] = {}
         self._failures: dict[str, int] = {}
         self._readers: tuple[Catalog, _Readers] | None = None
@@ -141,9 +145,10 @@ class Continual:
     # After each commit
 
     def _committed(self, deltas: Mapping[str, pa.Table]) -> None:
-        self._net.clear()
         if not self._store.catalog.lagging_views:
+            self._net.clear()
             return
+        self._extend(deltas)
         self._touch(deltas)
         if self._is_working:
             return
@@ -156,6 +161,17 @@ class Continual:
             self._is_working = False
         self.after_results()
 
+    def _extend(self, deltas: Mapping[str, pa.Table]) -> None:
+        """Add what a version changed to the net changes that are known, so that the log is not read again and again."""
+        catalog = self._store.catalog
+        if self._readers is None or self._readers[0] is not catalog:
+            self._net.clear()  # columns may have come
+        elif len(self._net) > MOST_NET:
+            marks = {self.standing(view.name).tidemark for view in catalog.lagging_views}
+            self._net = {key: delta for key, delta in self._net.items() if key[1] in marks}
+        for name, since in [key for key in self._net if key[0] in deltas]:
+            self._net[name, since] = delta_tables.combine(self._net[name, since], deltas[name])
+
     def _touch(self, deltas: Mapping[str, pa.Table]) -> None:
         """Note what the changes of a version cannot matter to: that is as true as it was."""
         store = self._store
@@ -164,6 +180,7 @@ class Continual:
             self._results.clear()
         readers, version = self._readers[1], store.version
         touched = readers.touched(deltas)
+        self._touched_at.update(dict.fromkeys(touched, version))
         self._untouched = {
             name: version if until >= version - 1 and name not in touched else until
             for name in readers.names
@@ -187,8 +204,10 @@ class Continual:
             try:
                 if self._is_over(view, standing, now):
                     self._note(view.name, replace(standing, status=STOPPED))
-                elif self._may_hold(view, standing, now) and holds(view.lag.trigger, self._moment(view, standing, now)):
-                    found.append(view)
+                elif self._may_hold(view, standing, now):
+                    self._asked_at[view.name] = self._store.version
+                    if holds(view.lag.trigger, self._moment(view, standing, now)):
+                        found.append(view)
             except TidemarkError as error:
                 self._failed(view, standing, error)
         return found
@@ -200,9 +219,12 @@ class Continual:
         if time is not None and time <= now:
             return True
         asked = [leaf for leaf in leaves(view.lag.trigger) if isinstance(leaf, OnChange | When)]
-        if any(leaf.relation is not None or isinstance(leaf, When) for leaf in asked):
+        if any(leaf.relation is not None or (isinstance(leaf, When) and not is_of_changes(leaf)) for leaf in asked):
             return standing.tidemark < self._store.version
-        return bool(asked) and self._is_touched(view.name)
+        if not asked or not self._is_touched(view.name):
+            return False
+        # What was not enough then is not enough now, unless more has come.
+        return self._touched_at.get(view.name, 0) > self._asked_at.get(view.name, -1)
 
     def _next_time(self, view: View, standing: Standing) -> dt.datetime | None:
         known = self._times.get(view.name)
@@ -242,7 +264,7 @@ class Continual:
         resolved, given = readable(plan, frozenset(store.catalog.relations), {})
         self.read(n for n in relations_of(plan) if self._is_read_through(n))
         named = {} if rows is None else {CHANGES: rows}
-        found = store.engine.fetch(*settle(resolved, {**given, **named}, store.engine))
+        found = store.engine.evaluate(*settle(resolved, {**given, **named}, store.engine))
         return bool(found.num_rows and found.column(0)[0].as_py() is True)
 
     def _is_read_through(self, name: str) -> bool:
@@ -297,8 +319,11 @@ class Continual:
         for name, (number, when) in made.items():
             if name in self._results:
                 self._results[name][number] = when
+        if is_asked:
+            self._net.clear()
         for view in views:
             self._untouched[view.name] = self.standing(view.name).tidemark
+            self._asked_at.pop(view.name, None)
             self._waves.pop(view.name, None)
             if self._untouched[view.name] == store.version - 1 and not (
                 lagging_of(view).below & _changed(pending, store)

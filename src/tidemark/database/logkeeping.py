@@ -37,6 +37,7 @@ from tidemark.database.store import Store
 from tidemark.errors import TidemarkError
 from tidemark.log.commit import Forgetting, noted
 from tidemark.sql.catalog import View, kind_of
+from tidemark.sql.continual_statements import QUERY
 from tidemark.sql.text import Source
 from tidemark.sql.triggers import OnChange, When, leaves, period_of
 
@@ -124,7 +125,8 @@ class LogKeeper:
     def _of_lagging(self, view: View) -> Consumer:
         assert view.lag is not None
         named = {leaf.relation for leaf in leaves(view.lag.trigger) if isinstance(leaf, OnChange | When)} - {None}
-        default = REFRESH if named else INVALIDATE
+        # A continual query that lost the log would have to be evaluated as a whole to see whether it changed.
+        default = REFRESH if view.lag.kind == QUERY else INVALIDATE
         relations = lagging_of(view).below | frozenset(name for name in named if name is not None)
         mark = self._continual.standing(view.name).tidemark
         return Consumer(view.name, kind_of(view), relations, mark, view.options.get("lag", default))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidemark.algebra.plans import Plan, relations_of
 from tidemark.sql.catalog import Catalog, View
-from tidemark.sql.continual_statements import LAG_POLICIES, ON_READ, Lag
+from tidemark.sql.continual_statements import LAG_POLICIES, ON_READ, QUERY, Lag
 from tidemark.sql.statements import CreateView
 from tidemark.sql.text import Source
 
@@ -23,7 +23,8 @@ def is_lag_option(key: str, value: str, statement: CreateView, source: Source) -
     if key == "refresh" and statement.lag is None:
         known: tuple[str, ...] = REFRESHES
     elif key == "lag" and lag_of(statement) is not None:
-        known = LAG_POLICIES
+        lag = lag_of(statement)
+        known = ("keep", "refresh") if lag is not None and lag.kind == QUERY else LAG_POLICIES
     else:
         return False
     if value not in known:

@@ -151,7 +151,7 @@ def soak(transactions: int, limit: int, folder: Path, display: Display, status: 
         with closing(filled(f"duckdb:{path}", rows)) as database:
             for name, policy in (("kept", "keep"), ("urged", "refresh"), ("invalid", "invalidate")):
                 database.execute(f"CREATE SNAPSHOT {name} WITH (lag = '{policy}') AS {DEFINITION} REFRESH ON DEMAND")
-            database.execute(f"CREATE CONTINUAL QUERY q AS {DEFINITION} TRIGGER ON CHANGE OF 100 ROWS")
+            database.execute(f"CREATE CONTINUAL QUERY q AS {DEFINITION} TRIGGER ON CHANGE OF 20 ROWS")
             database.execute(f"ALTER LOG SET (versions = {limit})")
             every = max(1, transactions // 10)
             started = time.perf_counter()

@@ -1,0 +1,62 @@
+"""What lags, and the log with its limits, after a restart: on a DuckDB file, and on a lake that is rewritten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidemark as tm
+from tests.support import rows
+from tidemark.engines.duckdb import DuckDBEngine
+from tidemark.engines.spark import SparkEngine
+
+SETUP = """
+CREATE TABLE t (a INT PRIMARY KEY, b INT);
+CREATE MATERIALIZED VIEW v AS SELECT b, COUNT(*) AS n FROM t GROUP BY b;
+CREATE SNAPSHOT kept WITH (lag = 'keep') AS SELECT b, SUM(a) AS total FROM t GROUP BY b REFRESH ON DEMAND;
+CREATE SNAPSHOT lost AS SELECT DISTINCT b FROM t REFRESH ON DEMAND;
+CREATE CONTINUAL QUERY q AS SELECT a, b FROM t WHERE b > 0 TRIGGER ON CHANGE OF 3 ROWS;
+"""
+
+
+def check_restarts(open_again: Any) -> None:
+    db = open_again()
+    db.execute(SETUP)
+    for a in range(6):
+        db.insert("t", [(a, a % 3)])
+    db.execute("ALTER LOG SET (versions = 4)")
+    db.execute("DELETE FROM t WHERE a = 5; ALTER TABLE t ADD COLUMN c INT DEFAULT 7")
+    for a in range(6, 12):
+        db.insert("t", [(a, a % 3, a)])
+    before = {name: rows(db.query(f"SELECT * FROM {name}")) for name in ("t", "v", "kept", "lost", "q")}
+    version, log = db.version, db.execute("SHOW LOG")
+    results = db.execute("SHOW CONTINUAL QUERIES")["results"].to_pylist()
+    for _ in range(2):
+        db.close()
+        db = open_again()
+        assert (db.version, db.execute("SHOW LOG")) == (version, log)
+        assert db.execute("SHOW CONTINUAL QUERIES")["results"].to_pylist() == results
+        for name, expected in before.items():
+            assert rows(db.query(f"SELECT * FROM {name}")) == expected, name
+    with pytest.raises(tm.TidemarkError):
+        db.changes("t")
+    assert db.changes("t", since=db.version - 4).num_rows
+    for name in ("kept", "lost", "q"):
+        db.refresh(name)
+        assert db.audit(name).num_rows == 0
+    assert rows(db.query("SELECT * FROM kept")) == rows(db.query("SELECT b, SUM(a) AS total FROM t GROUP BY b"))
+    assert db.audit("v").num_rows == 0
+    db.close()
+
+
+def test_on_a_file(tmp_path: Path) -> None:
+    check_restarts(lambda: tm.Database(DuckDBEngine(str(tmp_path / "data.duckdb"))))
+
+
+@pytest.mark.spark
+def test_on_a_lake(tmp_path: Path, spark: Any) -> None:
+    """The transactions table is rewritten each time that something is forgotten, and what was staged is swept."""
+    path = str(tmp_path / "lake")
+    check_restarts(lambda: tm.Database(SparkEngine(path, spark, forget_every=1, keep_merged_seconds=0)))
