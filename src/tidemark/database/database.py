@@ -139,6 +139,14 @@ class Database:
             finally:
                 self._is_running = was_running
 
+    def signal(self, name: str, payload: object = "") -> None:
+        """Tell rules of an event outside the database (``ON SIGNAL name``); the payload, if it is no text, as JSON.
+
+        It is a transaction of its own, unless BEGIN opened one. A signal that no rule waits for does nothing.
+        """
+        text = payload if isinstance(payload, str) else json.dumps(payload)
+        self._change(lambda transaction: transaction.signal(name, text))
+
     def register(self, name: str, function: Callable[..., object]) -> None:
         """Lend rules a function: ``CALL name`` calls it with an Arrow table of the instances and, if it takes a second
         argument, a key that is the same if the call is repeated."""

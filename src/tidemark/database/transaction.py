@@ -14,7 +14,7 @@ from tidemark.algebra.plans import Given, Plan, Project, Scan, Touched, relation
 from tidemark.database.actions import NO_PROGRAM, Program
 from tidemark.database.clock import with_clock
 from tidemark.database.declared import must_be_as_declared
-from tidemark.database.detaching import DETACHED_TABLE
+from tidemark.database.detaching import DETACHED_TABLE, TIMER_STAGE, Entry, queued
 from tidemark.database.reacting import Reactions
 from tidemark.database.reading import expanded, readable
 from tidemark.database.rows import Rows, as_table
@@ -33,6 +33,7 @@ from tidemark.log import deltas as delta_tables
 from tidemark.network import Wave
 from tidemark.network.settle import settle
 from tidemark.sql import statements as st
+from tidemark.sql.activerules import Activation, Rule
 from tidemark.sql.catalog import Catalog, Relation, Table, View, kind_of
 from tidemark.sql.changes import (
     LEAVING,
@@ -47,7 +48,7 @@ from tidemark.sql.changes import (
 from tidemark.sql.queries import QueryBinder
 from tidemark.sql.redefine import bind_alter, with_altered, with_replaced
 from tidemark.sql.rule_statements import CreateRule, SetActive
-from tidemark.sql.rules import bind_rule
+from tidemark.sql.rules import bind_rule, first_time
 from tidemark.sql.tables import bind_table
 from tidemark.sql.text import Source, fold
 from tidemark.sql.views import bind_view
@@ -120,7 +121,7 @@ class Transaction:
                 )
                 self._store.commit(work)
             except BaseException:
-                self._end()
+                self._leave()
                 raise
             self.is_committed = True
             self._end()
@@ -142,7 +143,23 @@ class Transaction:
         """Forget everything that was done in this transaction."""
         with self._store.lock:
             self._must_be_open()
+            self._leave()
+
+    def _leave(self) -> None:
+        """End without a commit; rules that are independent of it get what they are owed."""
+        try:
+            if self.pending and self.catalog is self._store.catalog and self.catalog.has_independent:
+                self.reactions.rolled_back()
+        finally:
             self._end()
+
+    def signal(self, name: str, payload: str = "") -> None:
+        """Tell rules of an event outside the database: those ON SIGNAL name."""
+        self._guarded(lambda: self._signal(name, payload))
+
+    def _signal(self, name: str, payload: str) -> None:
+        if self.reactions.signal(fold(name), payload):
+            self.statements += 1
 
     def __enter__(self) -> Transaction:
         return self
@@ -198,6 +215,22 @@ class Transaction:
             if self.pending:
                 for activation in fresh:
                     self.reactions.activated(activation)
+            self._set_timers(changed, fresh, source)
+
+    def _set_timers(self, rule: Rule, fresh: list[Activation], source: Source) -> None:
+        """Timers of what is watched now; those of what is not any more are taken away."""
+        if not rule.times:
+            return
+        now, names = self._store.now(), {activation.name for activation in rule.active}
+        for activation in fresh:
+            for event in rule.times:
+                due = first_time(event, now, source)
+                entry = Entry.of(rule, activation.name, TIMER_STAGE, {}, self._store.version + 1, due)
+                self.keep(DETACHED_TABLE, entry.added())
+        for entry in queued(self._store.engine, self._store.catalog):
+            is_of_rule = entry.rule.partition("(")[0] == rule.name
+            if entry.stage == TIMER_STAGE and is_of_rule and entry.rule not in names:
+                self.keep(DETACHED_TABLE, entry.added(-1))
 
     # Statements
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass, field
 
 from tidemark.algebra.plans import Plan, relations_of
 from tidemark.algebra.types import Schema
-from tidemark.sql.rule_statements import Action, DatabaseEvent, Event
+from tidemark.sql.rule_statements import Action, DatabaseEvent, Event, SignalEvent, TimeEvent
 
 IMMEDIATE, DEFERRED, DETACHED, INDEPENDENT = "immediate", "deferred", "detached", "detached_independent"
 STRICT, NERVOUS = "strict", "nervous"
@@ -70,7 +71,21 @@ class Rule:
     retries: int = 3
     backoff: float = 1.0
     timeout: float | None = None
+    delay: dt.timedelta | None = None
     active: tuple[Activation, ...] = ()
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether its condition is asked in a transaction of its own."""
+        return self.coupling in (DETACHED, INDEPENDENT) or self.delay is not None
+
+    @property
+    def signals(self) -> frozenset[str]:
+        return frozenset(event.name for event in self.events if isinstance(event, SignalEvent))
+
+    @property
+    def times(self) -> tuple[TimeEvent, ...]:
+        return tuple(event for event in self.events if isinstance(event, TimeEvent))
 
     @property
     def database_events(self) -> tuple[DatabaseEvent, ...]:

@@ -1,6 +1,7 @@
 """The statements about active rules and assertions, read from the token stream.
 
-    CREATE RULE r [(:p, …)] [ON event [OR event …]] [FOR EACH (cols)] [WHEN query] DO action [WITH (…)]
+    CREATE RULE r [(:p, …)] [ON [AFTER 'interval'] event [OR event …]] [FOR EACH (cols)] [WHEN query]
+        DO action [WITH (…)]
     CREATE ASSERTION a CHECK (NOT EXISTS (query)) [ON VIOLATION REJECT | REPORT]
     ACTIVATE | DEACTIVATE RULE r [(value, …)]     ACTIVATE | DEACTIVATE RULES group
 
@@ -100,6 +101,7 @@ class CreateRule:
     when: exp.Expr | None = None
     parameters: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
+    delay: str | None = None
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,9 @@ RuleStatement: TypeAlias = CreateRule | SetActive
 def create_rule(cursor: Cursor) -> CreateRule:
     name = cursor.name("the name of the rule")
     parameters = tuple(_parameters(cursor)) if cursor.peek() == "(" else ()
-    events = tuple(_events(cursor)) if cursor.accept("ON") else ()
+    has_events = cursor.accept("ON")
+    delay = cursor.take("an interval").text if has_events and cursor.accept("AFTER") else None
+    events = tuple(_events(cursor)) if has_events else ()
     each = tuple(_names(cursor)) if cursor.accept("FOR", "EACH") else ()
     when = parse(cursor.source, _until(cursor, "DO")) if cursor.accept("WHEN") else None
     cursor.expect("DO")
@@ -138,7 +142,8 @@ def create_rule(cursor: Cursor) -> CreateRule:
     if when is None and each:
         raise cursor.error("FOR EACH names columns of WHEN, which is missing")
     actions = tuple(_actions(cursor, body))
-    return CreateRule(name, cursor.source.slice(cursor.tokens), actions, events, each, when, parameters, options)
+    text = cursor.source.slice(cursor.tokens)
+    return CreateRule(name, text, actions, events, each, when, parameters, options, delay)
 
 
 def create_assertion(cursor: Cursor) -> Assertion:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from sqlglot import exp
 
-from tidemark.algebra.expressions import columns_of
+from tidemark.algebra.expressions import Literal, columns_of
 from tidemark.algebra.plans import Distinct, Filter, Join, Plan, Project, Values, relations_of
 from tidemark.algebra.types import INT, TIMESTAMP, VARCHAR, Field, Schema
 from tidemark.sql.activerules import (
@@ -24,8 +25,9 @@ from tidemark.sql.activerules import (
 from tidemark.sql.catalog import Catalog, Table, View
 from tidemark.sql.changes import Change, bind_delete, bind_insert, bind_update, table_name
 from tidemark.sql.columns import narrowed, widened
+from tidemark.sql.intervals import interval_of
 from tidemark.sql.queries import QueryBinder, check_output
-from tidemark.sql.rule_statements import Action, CreateRule, DatabaseEvent, SignalEvent
+from tidemark.sql.rule_statements import Action, CreateRule, DatabaseEvent, SignalEvent, TimeEvent
 from tidemark.sql.text import Source, parse, tokenize
 
 Tree = TypeVar("Tree", bound=exp.Expr)
@@ -47,6 +49,11 @@ def bind_rule(statement: CreateRule, catalog: Catalog, source: Source, seen: Map
     for event in statement.events:
         if isinstance(event, DatabaseEvent):
             _check_event(event, catalog, source)
+    for event in statement.events:
+        if isinstance(event, TimeEvent):
+            first_time(event, dt.datetime.min, source)
+    if statement.delay is not None and not any(isinstance(e, DatabaseEvent) for e in statement.events):
+        raise source.error("unsupported", "AFTER an interval takes an event on a table or view")
     given = transition_schemas(statement, narrowed(catalog, seen))
     arguments = ("NULL",) * len(statement.parameters)
     probe = bind_activation(statement, arguments, given, catalog, source, options["semantics"], seen)
@@ -77,8 +84,34 @@ def bind_rule(statement: CreateRule, catalog: Catalog, source: Source, seen: Map
         tuple(given.items()),
         tuple(counts.items()),
         statement.parameters,
+        delay=None if statement.delay is None else span_of(statement.delay, source),
         **options,
     )
+
+
+def span_of(text: str, source: Source) -> dt.timedelta:
+    """An interval of a fixed length, and longer than nothing."""
+    interval = interval_of(text)
+    months, days, microseconds = (part.value if isinstance(part, Literal) else None for part in interval.parts)
+    if months != 0 or not isinstance(days, int) or not isinstance(microseconds, int):
+        raise source.error("unsupported", f"the interval {text!r} has no fixed length", hint="weeks, days, hours …")
+    found = dt.timedelta(days=days, microseconds=microseconds)
+    if found <= dt.timedelta(0):
+        raise source.error("unsupported", f"the interval {text!r} is not longer than nothing")
+    return found
+
+
+def first_time(event: TimeEvent, now: dt.datetime, source: Source) -> dt.datetime:
+    """When a temporal event happens first, for a rule that is activated now."""
+    if event.kind == "every":
+        return now + span_of(event.text, source)
+    try:
+        time = dt.datetime.fromisoformat(event.text)
+    except ValueError as error:
+        raise source.error(
+            "syntax", f"AT takes a time: {event.text!r} is none", hint="AT '2030-01-31 08:00'"
+        ) from error
+    return time if time.tzinfo is None else time.astimezone(dt.UTC).replace(tzinfo=None)
 
 
 def check_actions(activation: Activation, catalog: Catalog, given: Mapping[str, Schema], source: Source) -> None:
