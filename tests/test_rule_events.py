@@ -126,3 +126,36 @@ def test_an_independent_condition_is_asked_even_after_a_rollback(db: tm.Database
 def test_events_that_cannot_be_are_refused(db: tm.Database, events: str) -> None:
     with pytest.raises(tm.TidemarkError):
         db.execute(f"CREATE RULE r ON {events} DO NOTIFY x")
+
+
+@pytest.mark.parametrize("coupling", ["immediate", "deferred"])
+def test_a_sequence_fires_when_its_second_event_comes_after_its_first(db: tm.Database, coupling: str) -> None:
+    db.execute(f"""
+        CREATE RULE bounce ON DELETE ON stock THEN INSERT ON stock
+            WHEN SELECT d.item FROM deleted d JOIN inserted i ON i.item = d.item
+            DO INSERT INTO log SELECT 'came back', item FROM condition WITH (coupling = '{coupling}');
+        ACTIVATE RULE bounce""")
+    db.execute("INSERT INTO stock VALUES (3, 3)")
+    db.execute("DELETE FROM stock WHERE item = 3")
+    assert log(db) == []
+    db.execute("INSERT INTO stock VALUES (3, 4)")
+    assert log(db) == [("came back", 3)]
+    db.execute("DELETE FROM stock WHERE item = 3; DELETE FROM stock WHERE item = 2; INSERT INTO stock VALUES (3, 4)")
+    assert len(log(db)) == 1  # the latest deletion counts, and that was of item 2
+
+
+def test_a_closure_collects_events_until_its_end(db: tm.Database) -> None:
+    db.execute("""
+        CREATE RULE day ON ANY INSERT ON stock UNTIL SIGNAL evening
+            WHEN SELECT item FROM inserted DO INSERT INTO log SELECT 'today', item FROM condition;
+        ACTIVATE RULE day""")
+    db.signal("evening")
+    assert log(db) == []
+    for item in (3, 4):
+        db.execute(f"INSERT INTO stock VALUES ({item}, 1)")
+    db.execute("BEGIN; INSERT INTO stock VALUES (9, 1); ROLLBACK")
+    db.signal("evening")
+    assert log(db) == [("today", 3), ("today", 4)]
+    db.signal("evening")
+    assert len(log(db)) == 2
+    assert db.execute("SHOW RULES")["events"].to_pylist() == ["ANY INSERT ON stock UNTIL SIGNAL evening"]  # type: ignore[index]

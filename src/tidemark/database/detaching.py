@@ -26,7 +26,7 @@ from tidemark.sql.catalog import Catalog
 
 DETACHED_TABLE: Final = "_detached"
 WAITING, DEAD = "waiting", "dead"
-CONDITION_STAGE, ACTION_STAGE, TIMER_STAGE = "condition", "action", "timer"
+CONDITION_STAGE, ACTION_STAGE, TIMER_STAGE, PARTIAL_STAGE = "condition", "action", "timer", "partial"
 _TEXTS: Final = ("id", "rule", "stage", "payload", "state", "error")
 DETACHED_SCHEMA: Final = Schema(
     (

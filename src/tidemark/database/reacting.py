@@ -20,6 +20,7 @@ from tidemark.algebra.plans import Given, Plan, Scan, transform
 from tidemark.database.actions import NO_PROGRAM, Outcome, Program, call, firing
 from tidemark.database.detaching import ACTION_STAGE, CONDITION_STAGE, Entry
 from tidemark.database.pairing import relation_keys, shortest
+from tidemark.database.partial import Partials
 from tidemark.database.reading import expanded
 from tidemark.database.store import Store
 from tidemark.engines.reference.arrow import from_bag, to_bag
@@ -31,7 +32,7 @@ from tidemark.rules.events import transitions
 from tidemark.sql.activerules import DEFERRED, DETACHED, IMMEDIATE, INDEPENDENT, NERVOUS, Activation, Rule
 from tidemark.sql.catalog import Catalog
 from tidemark.sql.changes import Change, DeleteRows, InsertQuery, InsertRows, UpdateRows
-from tidemark.sql.rule_statements import Action, Call, Notify
+from tidemark.sql.rule_statements import Action, Call, DatabaseEvent, Event, Notify, SignalEvent
 from tidemark.sql.rules import CONDITION, SIGNAL, SIGNAL_SCHEMA, bind_action
 from tidemark.sql.text import Source
 
@@ -72,6 +73,7 @@ class Reactions:
         self._waiting: list[Turn] = []
         self._chain: list[str] = []
         self._nested = 0
+        self.partials = Partials(transaction.store.engine, transaction.store.catalog)
         self.detached: list[Entry] = []
         self.notices: list[tuple[str, pa.Table]] = []
 
@@ -160,7 +162,12 @@ class Reactions:
         for activation in waiting:
             rule = self._rule(activation)
             nothing = {relation: delta_tables.no_change(schema) for relation, schema in rule.given}
-            self.occur(activation, {**nothing, SIGNAL: row})
+            given: Mapping[str, pa.Table] = {**nothing, SIGNAL: row}
+            if rule.last:
+                begins, ends = (_has_signal(events, name) for events in (rule.events, rule.last))
+                given = self.partials.after(activation, rule, given if begins else {}, given if ends else {})
+            if given:
+                self.occur(activation, given)
         return bool(waiting)
 
     def occur(self, activation: Activation, given: Mapping[str, pa.Table]) -> None:
@@ -202,7 +209,9 @@ class Reactions:
         since = self._marks.get(activation.name, START)
         if rule.events and not rule.database_events:
             return None
-        given = self._happened(rule, since, now) if rule.events else {}
+        if rule.last:
+            return self._ended(activation, rule, since, now)
+        given = self._happened(rule, rule.database_events, since, now) if rule.events else {}
         if rule.events and not given:
             return None
         span = self._span(since, now, given)
@@ -230,8 +239,21 @@ class Reactions:
         rows = still_true(self._readable(turn.activation.condition), rule.identity, turn.rows, span)
         return None if rows is None else replace(turn, rows=rows)
 
-    def _happened(self, rule: Rule, since: Moment, now: Moment) -> dict[str, pa.Table]:
-        events = rule.database_events
+    def _ended(self, activation: Activation, rule: Rule, since: Moment, now: Moment) -> Turn | None:
+        """The turn of a rule whose sequence or closure of events came to its end; it is considered then, or not."""
+        self._marks[activation.name] = now
+        first, last = (
+            self._happened(rule, tuple(event for event in events if isinstance(event, DatabaseEvent)), since, now)
+            for events in (rule.events, rule.last)
+        )
+        given = self.partials.after(activation, rule, first, last)
+        if not given:
+            return None
+        return Turn(activation, self._no_rows(activation), given) if rule.is_apart else self.whole(activation, given)
+
+    def _happened(
+        self, rule: Rule, events: tuple[DatabaseEvent, ...], since: Moment, now: Moment
+    ) -> dict[str, pa.Table]:
         changes = {}
         for event in events:
             delta = now.since(since, event.relation)
@@ -243,7 +265,7 @@ class Reactions:
         known = relation_keys(catalog)
         keys = {name: shortest(known[name]) if known[name] else () for name in changes}
         schemas = {name: catalog.relations[name].schema for name in changes}
-        return transitions(events, changes, keys, schemas, dict(rule.given))
+        return transitions(events, changes, keys, schemas, rule.several, dict(rule.given))
 
     def _span(self, since: Moment, now: Moment, given: Mapping[str, pa.Table]) -> Span:
         store, catalog = self._transaction.store, self._transaction.catalog
@@ -331,6 +353,10 @@ class Reactions:
             hint=f"{rule.name!r} may fire {rule.cascade_limit} times in a transaction (cascade_limit); "
             "DEACTIVATE one of them, or change its condition",
         )
+
+
+def _has_signal(events: tuple[Event, ...], name: str) -> bool:
+    return any(isinstance(event, SignalEvent) and event.name == name for event in events)
 
 
 def _one_row(rule: Rule) -> pa.Table:

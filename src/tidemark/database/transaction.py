@@ -14,7 +14,7 @@ from tidemark.algebra.plans import Given, Plan, Project, Scan, Touched, relation
 from tidemark.database.actions import NO_PROGRAM, Program
 from tidemark.database.clock import with_clock
 from tidemark.database.declared import must_be_as_declared
-from tidemark.database.detaching import DETACHED_TABLE, TIMER_STAGE, Entry, queued
+from tidemark.database.detaching import DETACHED_TABLE, PARTIAL_STAGE, TIMER_STAGE, Entry, queued
 from tidemark.database.reacting import Reactions
 from tidemark.database.reading import expanded, readable
 from tidemark.database.rows import Rows, as_table
@@ -32,6 +32,7 @@ from tidemark.errors import TidemarkError, too_complex
 from tidemark.log import deltas as delta_tables
 from tidemark.network import Wave
 from tidemark.network.settle import settle
+from tidemark.rules.graph import warnings
 from tidemark.sql import statements as st
 from tidemark.sql.activerules import Activation, Rule
 from tidemark.sql.catalog import Catalog, Relation, Table, View, kind_of
@@ -138,6 +139,8 @@ class Transaction:
             self.reactions.check()
             for entry in self.reactions.detached:
                 self.keep(DETACHED_TABLE, entry.added())
+            for change in self.reactions.partials.changes(self._store.version + 1):
+                self.keep(DETACHED_TABLE, change)
 
     def rollback(self) -> None:
         """Forget everything that was done in this transaction."""
@@ -200,11 +203,13 @@ class Transaction:
                 deltas.pop(table, None)
         self.statements += 1
 
-    def _create_rule(self, statement: CreateRule, source: Source) -> None:
+    def _create_rule(self, statement: CreateRule, source: Source) -> pa.Table | None:
         if statement.name in self.catalog.rules:
             raise TidemarkError("exists", f"there is already a rule {statement.name!r}", hint="DROP RULE it first")
         rule = bind_rule(statement, self.catalog, source)
         self._redefine(with_rule_tables(self.catalog, rule).with_rule(rule))
+        found = warnings(rule, self.catalog)
+        return pa.table({"warning": pa.array(found, pa.string())}) if found else None
 
     def _set_active(self, statement: SetActive, source: Source) -> None:
         for rule in rules_meant(statement, self.catalog):
@@ -219,7 +224,7 @@ class Transaction:
 
     def _set_timers(self, rule: Rule, fresh: list[Activation], source: Source) -> None:
         """Timers of what is watched now; those of what is not any more are taken away."""
-        if not rule.times:
+        if not rule.times and not rule.last:
             return
         now, names = self._store.now(), {activation.name for activation in rule.active}
         for activation in fresh:
@@ -229,7 +234,7 @@ class Transaction:
                 self.keep(DETACHED_TABLE, entry.added())
         for entry in queued(self._store.engine, self._store.catalog):
             is_of_rule = entry.rule.partition("(")[0] == rule.name
-            if entry.stage == TIMER_STAGE and is_of_rule and entry.rule not in names:
+            if entry.stage in (TIMER_STAGE, PARTIAL_STAGE) and is_of_rule and entry.rule not in names:
                 self.keep(DETACHED_TABLE, entry.added(-1))
 
     # Statements
@@ -254,7 +259,7 @@ class Transaction:
             case st.Drop():
                 self._drop(statement, source)
             case CreateRule():
-                self._create_rule(statement, source)
+                return self._create_rule(statement, source)
             case SetActive():
                 self._set_active(statement, source)
             case st.Begin() | st.Commit() | st.Rollback():

@@ -2,6 +2,7 @@
 
     CREATE RULE r [(:p, …)] [ON [AFTER 'interval'] event [OR event …]] [FOR EACH (cols)] [WHEN query]
         DO action [WITH (…)]
+    where events are [ANY] event [OR event …] [THEN | UNTIL event [OR event …]]
     CREATE ASSERTION a CHECK (NOT EXISTS (query)) [ON VIOLATION REJECT | REPORT]
     ACTIVATE | DEACTIVATE RULE r [(value, …)]     ACTIVATE | DEACTIVATE RULES group
 
@@ -102,6 +103,12 @@ class CreateRule:
     parameters: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     delay: str | None = None
+    last: tuple[Event, ...] = ()
+    is_closure: bool = False
+
+    @property
+    def all_events(self) -> tuple[Event, ...]:
+        return self.events + self.last
 
 
 @dataclass(frozen=True)
@@ -132,7 +139,11 @@ def create_rule(cursor: Cursor) -> CreateRule:
     parameters = tuple(_parameters(cursor)) if cursor.peek() == "(" else ()
     has_events = cursor.accept("ON")
     delay = cursor.take("an interval").text if has_events and cursor.accept("AFTER") else None
+    is_closure = has_events and cursor.accept("ANY")
     events = tuple(_events(cursor)) if has_events else ()
+    if is_closure:
+        cursor.expect("UNTIL")
+    last = tuple(_events(cursor)) if is_closure or (has_events and cursor.accept("THEN")) else ()
     each = tuple(_names(cursor)) if cursor.accept("FOR", "EACH") else ()
     when = parse(cursor.source, _until(cursor, "DO")) if cursor.accept("WHEN") else None
     cursor.expect("DO")
@@ -143,7 +154,7 @@ def create_rule(cursor: Cursor) -> CreateRule:
         raise cursor.error("FOR EACH names columns of WHEN, which is missing")
     actions = tuple(_actions(cursor, body))
     text = cursor.source.slice(cursor.tokens)
-    return CreateRule(name, text, actions, events, each, when, parameters, options, delay)
+    return CreateRule(name, text, actions, events, each, when, parameters, options, delay, last, is_closure)
 
 
 def create_assertion(cursor: Cursor) -> Assertion:

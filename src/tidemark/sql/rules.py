@@ -46,13 +46,15 @@ def bind_rule(statement: CreateRule, catalog: Catalog, source: Source, seen: Map
     """
     source, seen = replace(source, now=None), seen or {}
     options = _options(statement, source)
-    for event in statement.events:
+    for event in statement.all_events:
         if isinstance(event, DatabaseEvent):
             _check_event(event, catalog, source)
-    for event in statement.events:
+    for event in statement.all_events:
         if isinstance(event, TimeEvent):
             first_time(event, dt.datetime.min, source)
-    if statement.delay is not None and not any(isinstance(e, DatabaseEvent) for e in statement.events):
+    if statement.last and any(isinstance(event, TimeEvent) for event in statement.all_events):
+        raise source.error("unsupported", "a sequence is made of events on relations and of signals, not of times")
+    if statement.delay is not None and not any(isinstance(e, DatabaseEvent) for e in statement.all_events):
         raise source.error("unsupported", "AFTER an interval takes an event on a table or view")
     given = transition_schemas(statement, narrowed(catalog, seen))
     arguments = ("NULL",) * len(statement.parameters)
@@ -66,8 +68,9 @@ def bind_rule(statement: CreateRule, catalog: Catalog, source: Source, seen: Map
     identity = tuple(schema.position(name) for name in statement.each) or tuple(range(len(schema)))
     if not statement.parameters:  # otherwise their types are known when the rule is activated
         check_actions(probe, catalog, given, source)
-    writes = frozenset(_target(a, source) for a in probe.actions if isinstance(a, exp.Expr))
-    events = {e.relation for e in statement.events if isinstance(e, DatabaseEvent)}
+    changes = frozenset((a.key, _target(a, source)) for a in probe.actions if isinstance(a, exp.Expr))
+    writes = frozenset(table for _, table in changes)
+    events = {e.relation for e in statement.all_events if isinstance(e, DatabaseEvent)}
     named = _named(statement, catalog, given) | events
     counts = {name: len(narrowed(catalog, seen).relations[name].schema) for name in sorted(named)}
     return Rule(
@@ -80,11 +83,13 @@ def bind_rule(statement: CreateRule, catalog: Catalog, source: Source, seen: Map
         statement.when is not None,
         named | writes,
         frozenset(relations_of(probe.condition)) - set(given),
-        writes,
+        changes,
         tuple(given.items()),
         tuple(counts.items()),
         statement.parameters,
         delay=None if statement.delay is None else span_of(statement.delay, source),
+        last=statement.last,
+        is_closure=statement.is_closure,
         **options,
     )
 
@@ -162,7 +167,7 @@ def with_given(catalog: Catalog, given: Mapping[str, Schema]) -> Catalog:
 def transition_schemas(statement: CreateRule, catalog: Catalog) -> dict[str, Schema]:
     """The transition relations: inserted, deleted and updated of the event's relation, with its name behind them if
     there are several; and signal."""
-    events = [event for event in statement.events if isinstance(event, DatabaseEvent)]
+    events = [event for event in statement.all_events if isinstance(event, DatabaseEvent)]
     relations = list(dict.fromkeys(event.relation for event in events))
     found: dict[str, Schema] = {}
     for name in relations:
@@ -172,7 +177,7 @@ def transition_schemas(statement: CreateRule, catalog: Catalog) -> dict[str, Sch
         new = tuple(replace(f, name=f"new_{f.name}") for f in nullable)
         ending = f"_{name}" if len(relations) > 1 else ""
         found |= {f"inserted{ending}": nullable, f"deleted{ending}": nullable, f"updated{ending}": Schema(old + new)}
-    if any(isinstance(event, SignalEvent) for event in statement.events):
+    if any(isinstance(event, SignalEvent) for event in statement.all_events):
         found[SIGNAL] = SIGNAL_SCHEMA
     return found
 
