@@ -31,6 +31,7 @@ from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
 from tidemark.sql import statements as st
+from tidemark.sql.asrules import as_rules
 from tidemark.sql.catalog import RULE_TABLES, Relation, View
 from tidemark.sql.changes import bind_change
 from tidemark.sql.templates import bind_template, has_parameters
@@ -347,6 +348,12 @@ class Database:
             if not isinstance(relation, View):
                 raise TidemarkError("not_a_view", f"{relation.name!r} is a table: there is nothing to derive")
             return explain(relation, self._store.network, self._store.catalog, self._store.refreshes)
+
+    def as_rules(self, view: str, target: str | None = None) -> str:
+        """The active rules that would keep a table (of the view's name, or another) as the view is, as a script."""
+        with self._store.lock:
+            self._store.must_be_open()
+            return as_rules(self._view(view), self._store.catalog, target)
 
     def classify(self, view: str, dml: str) -> Classification:
         """What a statement, or a transaction of several, is to a view before it runs, and why.
