@@ -154,10 +154,13 @@ def shell_command(
 def explain_command(
     view: Annotated[str, typer.Argument(metavar="VIEW", help="The view to explain.", show_default=False)],
     database: Target,
+    is_as_rules: Annotated[
+        bool, typer.Option("--as-rules", help="Show the active rules that would keep the view by hand instead.")
+    ] = False,
 ) -> None:
     """Show how a view is kept true: its plan, its partial differentials and its strategy."""
     with errors_shown(), existing(database) as opened:
-        typer.echo(opened.explain(view))
+        typer.echo(opened.as_rules(view) if is_as_rules else opened.explain(view))
 
 
 @app.command("audit")

@@ -10,25 +10,28 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from tidemark.algebra.plans import Stored
 from tidemark.database.actions import Outcome
-from tidemark.database.detaching import DEAD, DETACHED_SCHEMA, DETACHED_TABLE, WAITING, Entry, entries
+from tidemark.database.detaching import (
+    ACTION_STAGE,
+    CONDITION_STAGE,
+    DEAD,
+    DETACHED_TABLE,
+    TIMER_STAGE,
+    WAITING,
+    Entry,
+    queued,
+)
 from tidemark.database.reacting import Turn
 from tidemark.database.store import Store
 from tidemark.database.transaction import Transaction
 from tidemark.errors import TidemarkError
+from tidemark.log import deltas as delta_tables
 from tidemark.sql.activerules import DETACHED, INDEPENDENT, Activation, Rule
-from tidemark.sql.rules import CONDITION
+from tidemark.sql.rules import CONDITION, span_of
+from tidemark.sql.text import Source
 
 MOST_AT_ONCE: Final = 10_000
 """Entries may ask for further ones; so many are run before control goes back."""
-
-
-def queued(store: Store) -> list[Entry]:
-    """All entries, the oldest first."""
-    if DETACHED_TABLE not in store.catalog.relations or not store.engine.rows(DETACHED_TABLE):
-        return []
-    return entries(store.engine.fetch(Stored(DETACHED_TABLE, DETACHED_SCHEMA), {}))
 
 
 def run_due(store: Store, begin: Callable[[], Transaction]) -> int:
@@ -36,7 +39,10 @@ def run_due(store: Store, begin: Callable[[], Transaction]) -> int:
     done = 0
     while done < MOST_AT_ONCE:
         now = store.now()
-        due = next((e for e in queued(store) if e.state == WAITING and (e.due is None or e.due <= now)), None)
+        due = next(
+            (e for e in queued(store.engine, store.catalog) if e.state == WAITING and (e.due is None or e.due <= now)),
+            None,
+        )
         if due is None:
             break
         _run(due, store, begin, now)
@@ -58,31 +64,50 @@ def _run(entry: Entry, store: Store, begin: Callable[[], Transaction], now: dt.d
     except TidemarkError as error:
         if transaction.is_open:
             transaction.rollback()
-        failed = entry.failed(str(error.message), rule, now)
         apart = begin()
+        again = _next(entry, rule, apart) if entry.stage == TIMER_STAGE else None
+        failed = again or entry.failed(str(error.message), rule, now)
         outcome = f"dead: {error.message}" if failed.state == DEAD else f"failed: {error.message}"
-        apart.reactions.record(entry.rule, entry.relations[CONDITION].num_rows, outcome)
+        apart.reactions.record(entry.rule, _instances(entry), outcome)
         _replace(apart, entry, failed)
 
 
 def _act(entry: Entry, rule: Rule, activation: Activation, transaction: Transaction) -> None:
-    given = entry.relations
-    turn = Turn(activation, given.pop(CONDITION), given)
-    if entry.stage == "condition":
-        kept = transaction.reactions.still_true(turn)
-        if kept is None:
-            return
-        turn = kept
-        if rule.action_coupling in (DETACHED, INDEPENDENT):
-            other = Entry.of(rule, activation.name, "action", turn.relations, store_version(transaction))
-            transaction.keep(DETACHED_TABLE, other.added())
-            transaction.reactions.record(activation.name, turn.rows.num_rows, Outcome.QUEUED)
-            return
-    transaction.reactions.act(turn, entry.id)
+    given, reactions = entry.relations, transaction.reactions
+    if entry.stage == TIMER_STAGE:
+        after = _next(entry, rule, transaction)
+        if after is not None:
+            transaction.keep(DETACHED_TABLE, after.added())
+        nothing = {name: delta_tables.no_change(schema) for name, schema in rule.given}
+        turn = reactions.whole(activation, nothing)
+    else:
+        turn = Turn(activation, given.pop(CONDITION), given)
+        if entry.stage == CONDITION_STAGE:
+            turn = reactions.whole(activation, given) if rule.events else reactions.still_true(turn)
+    if turn is None:
+        return
+    if entry.stage != ACTION_STAGE and rule.action_coupling in (DETACHED, INDEPENDENT):
+        other = Entry.of(rule, activation.name, ACTION_STAGE, turn.relations, transaction.store.version + 1)
+        transaction.keep(DETACHED_TABLE, other.added())
+        reactions.record(activation.name, turn.rows.num_rows, Outcome.QUEUED)
+        return
+    reactions.act(turn, entry.id)
 
 
-def store_version(transaction: Transaction) -> int:
-    return transaction.store.version + 1
+def _next(entry: Entry, rule: Rule, transaction: Transaction) -> Entry | None:
+    """The timer for the next time, which is not before now; none if it was to go off once."""
+    now, due = transaction.store.now(), entry.due or transaction.store.now()
+    source = Source(rule.text, rule.dialect)
+    spans = [span_of(event.text, source) for event in rule.times if event.kind == "every"]
+    if not spans:
+        return None
+    missed = max(0, (now - due) // spans[0])
+    return replace(entry, due=due + spans[0] * (missed + 1), attempts=0, error="")
+
+
+def _instances(entry: Entry) -> int:
+    rows = entry.relations.get(CONDITION)
+    return 0 if rows is None else rows.num_rows
 
 
 def _activation(name: str, store: Store) -> tuple[Rule, Activation] | None:
@@ -99,7 +124,9 @@ def _replace(transaction: Transaction, entry: Entry, by: Entry | None) -> None:
 
 def replay(identity: str, store: Store, begin: Callable[[], Transaction]) -> None:
     """Let a dead entry wait for its next attempt."""
-    found = next((entry for entry in queued(store) if entry.id == identity and entry.state == DEAD), None)
+    found = next(
+        (entry for entry in queued(store.engine, store.catalog) if entry.id == identity and entry.state == DEAD), None
+    )
     if found is None:
         raise TidemarkError("unknown_entry", f"there is no dead letter {identity!r}", hint="db.dead_letters() has them")
     _replace(begin(), found, replace(found, state=WAITING, attempts=0, due=None))

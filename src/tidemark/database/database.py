@@ -46,6 +46,7 @@ from tidemark.log import deltas as delta_tables
 from tidemark.network.settle import settle
 from tidemark.provenance import Answer, Cause
 from tidemark.sql import statements as st
+from tidemark.sql.asrules import as_rules
 from tidemark.sql.catalog import RULE_TABLES, Relation, View
 from tidemark.sql.changes import bind_change
 from tidemark.sql.continual_statements import QUERY, AlterLog, Refresh
@@ -154,6 +155,14 @@ class Database:
             return run_actions(self._store, self._begin)
         finally:
             self._is_running = was_running
+
+    def signal(self, name: str, payload: object = "") -> None:
+        """Tell rules of an event outside the database (``ON SIGNAL name``); the payload, if it is no text, as JSON.
+
+        It is a transaction of its own, unless BEGIN opened one. A signal that no rule waits for does nothing.
+        """
+        text = payload if isinstance(payload, str) else json.dumps(payload)
+        self._change(lambda transaction: transaction.signal(name, text))
 
     def register(self, name: str, function: Callable[..., object]) -> None:
         """Lend rules a function: ``CALL name`` calls it with an Arrow table of the instances and, if it takes a second
@@ -523,6 +532,12 @@ class Database:
         if relation is None:
             raise TidemarkError("unknown_relation", f"there is no relation {name!r}", hint=catalog.suggestions(name))
         return relation
+
+    def as_rules(self, view: str, target: str | None = None) -> str:
+        """The active rules that would keep a table (of the view's name, or another) as the view is, as a script."""
+        with self._store.lock:
+            self._store.must_be_open()
+            return as_rules(self._view(view), self._store.catalog, target)
 
     def classify(self, view: str, dml: str) -> Classification:
         """What a statement, or a transaction of several, is to a view before it runs, and why.

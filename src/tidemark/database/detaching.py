@@ -17,12 +17,16 @@ from typing import Final
 
 import pyarrow as pa
 
+from tidemark.algebra.plans import Stored
 from tidemark.algebra.types import BIGINT, TIMESTAMP, VARCHAR, Field, Schema
+from tidemark.engines.base import Engine
 from tidemark.log import deltas as delta_tables
 from tidemark.sql.activerules import INDEPENDENT, Rule
+from tidemark.sql.catalog import Catalog
 
 DETACHED_TABLE: Final = "_detached"
 WAITING, DEAD = "waiting", "dead"
+CONDITION_STAGE, ACTION_STAGE, TIMER_STAGE, PARTIAL_STAGE = "condition", "action", "timer", "partial"
 _TEXTS: Final = ("id", "rule", "stage", "payload", "state", "error")
 DETACHED_SCHEMA: Final = Schema(
     (
@@ -55,10 +59,18 @@ class Entry:
     is_independent: bool = False
 
     @classmethod
-    def of(cls, rule: Rule, name: str, stage: str, relations: Mapping[str, pa.Table], version: int) -> Entry:
-        coupling = rule.coupling if stage == "condition" else rule.action_coupling
+    def of(
+        cls,
+        rule: Rule,
+        name: str,
+        stage: str,
+        relations: Mapping[str, pa.Table],
+        version: int,
+        due: dt.datetime | None = None,
+    ) -> Entry:
+        independent = (rule.coupling if stage == CONDITION_STAGE else rule.action_coupling) == INDEPENDENT
         packed = json.dumps({relation: _packed(table) for relation, table in relations.items()})
-        return cls(uuid.uuid4().hex, name, stage, packed, version=version, is_independent=coupling == INDEPENDENT)
+        return cls(uuid.uuid4().hex, name, stage, packed, version=version, due=due, is_independent=independent)
 
     @property
     def relations(self) -> dict[str, pa.Table]:
@@ -82,6 +94,13 @@ class Entry:
             return replace(self, attempts=attempts, error=error, state=DEAD)
         due = now + dt.timedelta(seconds=rule.backoff * 2 ** (attempts - 1))
         return replace(self, attempts=attempts, error=error, due=due)
+
+
+def queued(engine: Engine, catalog: Catalog) -> list[Entry]:
+    """All entries that are committed, the oldest first."""
+    if DETACHED_TABLE not in catalog.relations or not engine.rows(DETACHED_TABLE):
+        return []
+    return entries(engine.fetch(Stored(DETACHED_TABLE, DETACHED_SCHEMA), {}))
 
 
 def entries(table: pa.Table) -> list[Entry]:

@@ -9,6 +9,7 @@ Instances are derived when a rule has its turn, so what another action has made 
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
@@ -17,10 +18,12 @@ import pyarrow as pa
 
 from tidemark.algebra.plans import Given, Plan, Scan, transform
 from tidemark.database.actions import NO_PROGRAM, Outcome, Program, call, firing
-from tidemark.database.detaching import Entry
+from tidemark.database.detaching import ACTION_STAGE, CONDITION_STAGE, Entry
 from tidemark.database.pairing import relation_keys, shortest
+from tidemark.database.partial import Partials
 from tidemark.database.reading import expanded
 from tidemark.database.store import Store
+from tidemark.engines.reference.arrow import from_bag, to_bag
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
 from tidemark.rules.blocks import START, Moment, Span
@@ -29,8 +32,8 @@ from tidemark.rules.events import transitions
 from tidemark.sql.activerules import DEFERRED, DETACHED, IMMEDIATE, INDEPENDENT, NERVOUS, Activation, Rule
 from tidemark.sql.catalog import Catalog
 from tidemark.sql.changes import Change, DeleteRows, InsertQuery, InsertRows, UpdateRows
-from tidemark.sql.rule_statements import Action, Call, Notify
-from tidemark.sql.rules import CONDITION, bind_action
+from tidemark.sql.rule_statements import Action, Call, DatabaseEvent, Event, Notify, SignalEvent
+from tidemark.sql.rules import CONDITION, SIGNAL, SIGNAL_SCHEMA, bind_action
 from tidemark.sql.text import Source
 
 MOST_NESTED: Final = 32
@@ -70,6 +73,7 @@ class Reactions:
         self._waiting: list[Turn] = []
         self._chain: list[str] = []
         self._nested = 0
+        self.partials = Partials(transaction.store.engine, transaction.store.catalog)
         self.detached: list[Entry] = []
         self.notices: list[tuple[str, pa.Table]] = []
 
@@ -130,17 +134,74 @@ class Reactions:
     def _dispatch(self, turn: Turn, *, is_checking: bool = False) -> None:
         """Act now, at the end of the transaction, or apart from it."""
         rule = self._rule(turn.activation)
-        if rule.coupling in (DETACHED, INDEPENDENT):
-            stage = "condition"
-            self.detached.append(Entry.of(rule, turn.activation.name, stage, turn.relations, self._version))
+        if rule.is_apart:
+            due = None if rule.delay is None else self._transaction.store.now() + rule.delay
+            self._detach(turn, CONDITION_STAGE, due)
         elif rule.action_coupling in (DETACHED, INDEPENDENT):
-            self.detached.append(Entry.of(rule, turn.activation.name, "action", turn.relations, self._version))
+            self._detach(turn, ACTION_STAGE)
         elif rule.action_coupling == DEFERRED and not is_checking:
             self._waiting.append(turn)
         else:
             self.act(turn)
 
+    def _detach(self, turn: Turn, stage: str, due: dt.datetime | None = None) -> None:
+        rule, name = self._rule(turn.activation), turn.activation.name
+        self.detached.append(Entry.of(rule, name, stage, turn.relations, self._version, due))
+
+    def signal(self, name: str, payload: str) -> bool:
+        """An event that the program tells of: whether a rule waits for it."""
+        time = self._transaction.store.now()
+        columns = [
+            pa.array([name]),
+            pa.array([payload]),
+            pa.array([time], pa.timestamp("us")),
+            pa.array([1], pa.int64()),
+        ]
+        row = pa.Table.from_arrays(columns, schema=SIGNAL_SCHEMA.weighted)
+        waiting = [a for a in self._watched() if name in self._rule(a).signals]
+        for activation in waiting:
+            rule = self._rule(activation)
+            nothing = {relation: delta_tables.no_change(schema) for relation, schema in rule.given}
+            given: Mapping[str, pa.Table] = {**nothing, SIGNAL: row}
+            if rule.last:
+                begins, ends = (_has_signal(events, name) for events in (rule.events, rule.last))
+                given = self.partials.after(activation, rule, given if begins else {}, given if ends else {})
+            if given:
+                self.occur(activation, given)
+        return bool(waiting)
+
+    def occur(self, activation: Activation, given: Mapping[str, pa.Table]) -> None:
+        """An event happened that is none of the database: all instances that are true now are the rule's."""
+        rule = self._rule(activation)
+        turn = Turn(activation, self._no_rows(activation), given) if rule.is_apart else self.whole(activation, given)
+        if turn is None:
+            return
+        if rule.coupling == DEFERRED and rule.action_coupling == DEFERRED:
+            self._waiting.append(turn)
+        else:
+            self._dispatch(turn)
+
+    def rolled_back(self) -> None:
+        """Before everything is forgotten: what is independent of the transaction is not."""
+        for activation in self._watched():
+            if self._rule(activation).coupling == INDEPENDENT:
+                turn = self._turn(activation, self._now())
+                if turn is not None:
+                    self._dispatch(turn)
+
     # Instances
+
+    def whole(self, activation: Activation, given: Mapping[str, pa.Table]) -> Turn | None:
+        """All instances that are true now."""
+        rule = self._rule(activation)
+        if not rule.has_condition:
+            return Turn(activation, _one_row(rule), given)
+        rows = self._span(START, self._now(), given).after(self._readable(activation.condition), {})
+        distinct = from_bag(dict.fromkeys(to_bag(rows), 1), activation.condition.schema)
+        return Turn(activation, distinct, given) if distinct.num_rows else None
+
+    def _no_rows(self, activation: Activation) -> pa.Table:
+        return delta_tables.no_change(activation.condition.schema)
 
     def _turn(self, activation: Activation, now: Moment) -> Turn | None:
         """The rule's instances over its block, if there are any."""
@@ -148,13 +209,16 @@ class Reactions:
         since = self._marks.get(activation.name, START)
         if rule.events and not rule.database_events:
             return None
-        given = self._happened(rule, since, now) if rule.events else {}
+        if rule.last:
+            return self._ended(activation, rule, since, now)
+        given = self._happened(rule, rule.database_events, since, now) if rule.events else {}
         if rule.events and not given:
             return None
         span = self._span(since, now, given)
+        if rule.events and rule.is_apart:
+            return Turn(activation, self._no_rows(activation), given)  # the condition is asked when it runs
         if not rule.has_condition:
-            one = pa.table([pa.array([1], pa.int32()), pa.array([1], pa.int64())], schema=rule.schema.weighted)
-            return Turn(activation, one, given)
+            return Turn(activation, _one_row(rule), given)
         if self._is_in_network and not activation.transitions:
             change = now.since(since, activation.node)
         else:
@@ -175,8 +239,21 @@ class Reactions:
         rows = still_true(self._readable(turn.activation.condition), rule.identity, turn.rows, span)
         return None if rows is None else replace(turn, rows=rows)
 
-    def _happened(self, rule: Rule, since: Moment, now: Moment) -> dict[str, pa.Table]:
-        events = rule.database_events
+    def _ended(self, activation: Activation, rule: Rule, since: Moment, now: Moment) -> Turn | None:
+        """The turn of a rule whose sequence or closure of events came to its end; it is considered then, or not."""
+        self._marks[activation.name] = now
+        first, last = (
+            self._happened(rule, tuple(event for event in events if isinstance(event, DatabaseEvent)), since, now)
+            for events in (rule.events, rule.last)
+        )
+        given = self.partials.after(activation, rule, first, last)
+        if not given:
+            return None
+        return Turn(activation, self._no_rows(activation), given) if rule.is_apart else self.whole(activation, given)
+
+    def _happened(
+        self, rule: Rule, events: tuple[DatabaseEvent, ...], since: Moment, now: Moment
+    ) -> dict[str, pa.Table]:
         changes = {}
         for event in events:
             delta = now.since(since, event.relation)
@@ -188,7 +265,7 @@ class Reactions:
         known = relation_keys(catalog)
         keys = {name: shortest(known[name]) if known[name] else () for name in changes}
         schemas = {name: catalog.relations[name].schema for name in changes}
-        return transitions(events, changes, keys, schemas, dict(rule.given))
+        return transitions(events, changes, keys, schemas, rule.several, dict(rule.given))
 
     def _span(self, since: Moment, now: Moment, given: Mapping[str, pa.Table]) -> Span:
         store, catalog = self._transaction.store, self._transaction.catalog
@@ -276,6 +353,15 @@ class Reactions:
             hint=f"{rule.name!r} may fire {rule.cascade_limit} times in a transaction (cascade_limit); "
             "DEACTIVATE one of them, or change its condition",
         )
+
+
+def _has_signal(events: tuple[Event, ...], name: str) -> bool:
+    return any(isinstance(event, SignalEvent) and event.name == name for event in events)
+
+
+def _one_row(rule: Rule) -> pa.Table:
+    """What a rule without a condition fires for: the event itself."""
+    return pa.table([pa.array([1], pa.int32()), pa.array([1], pa.int64())], schema=rule.schema.weighted)
 
 
 def _name(relation: str) -> str:

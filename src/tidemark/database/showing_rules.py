@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from tidemark.rules.graph import warnings
 from tidemark.sql.catalog import Catalog
 
 
@@ -23,10 +24,11 @@ def show_rules(catalog: Catalog, firings: pa.Table) -> pa.Table:
         "name": [rule.name for rule in rules],
         "state": [state if rule.active else "inactive" for rule, state in zip(rules, states, strict=True)],
         "group": [rule.group for rule in rules],
-        "events": [" OR ".join(map(str, rule.events)) for rule in rules],
+        "events": [rule.event_text for rule in rules],
         "semantics": [rule.semantics for rule in rules],
         "coupling": [rule.coupling for rule in rules],
         "action_coupling": [rule.action_coupling for rule in rules],
+        "warnings": ["; ".join(warnings(rule, catalog)) for rule in rules],
     }
     texts = {name: pa.array(values, pa.string()) for name, values in columns.items()}
     numbers = {

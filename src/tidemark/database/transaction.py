@@ -14,7 +14,7 @@ from tidemark.algebra.plans import Given, Plan, Project, Scan, Touched, relation
 from tidemark.database.actions import NO_PROGRAM, Program
 from tidemark.database.clock import with_clock
 from tidemark.database.declared import must_be_as_declared
-from tidemark.database.detaching import DETACHED_TABLE
+from tidemark.database.detaching import DETACHED_TABLE, PARTIAL_STAGE, TIMER_STAGE, Entry, queued
 from tidemark.database.history import past
 from tidemark.database.reacting import Reactions
 from tidemark.database.reading import expanded, readable
@@ -35,7 +35,9 @@ from tidemark.errors import TidemarkError, too_complex
 from tidemark.log import deltas as delta_tables
 from tidemark.network import Wave
 from tidemark.network.settle import settle
+from tidemark.rules.graph import warnings
 from tidemark.sql import statements as st
+from tidemark.sql.activerules import Activation, Rule
 from tidemark.sql.catalog import Catalog, Relation, Table, View, kind_of
 from tidemark.sql.changes import (
     LEAVING,
@@ -52,7 +54,7 @@ from tidemark.sql.programs import Definition, bind_definition
 from tidemark.sql.queries import QueryBinder
 from tidemark.sql.redefine import bind_alter, with_altered, with_replaced
 from tidemark.sql.rule_statements import CreateRule, SetActive
-from tidemark.sql.rules import bind_rule
+from tidemark.sql.rules import bind_rule, first_time
 from tidemark.sql.tables import bind_table
 from tidemark.sql.text import Source, fold
 from tidemark.sql.trigger_conditions import check_lag
@@ -137,7 +139,7 @@ class Transaction:
                 )
                 self._store.commit(work)
             except BaseException:
-                self._end()
+                self._leave()
                 raise
             self.is_committed = True
             self._end()
@@ -154,12 +156,30 @@ class Transaction:
             self.reactions.check()
             for entry in self.reactions.detached:
                 self.keep(DETACHED_TABLE, entry.added())
+            for change in self.reactions.partials.changes(self._store.version + 1):
+                self.keep(DETACHED_TABLE, change)
 
     def rollback(self) -> None:
         """Forget everything that was done in this transaction."""
         with self._store.lock:
             self._must_be_open()
+            self._leave()
+
+    def _leave(self) -> None:
+        """End without a commit; rules that are independent of it get what they are owed."""
+        try:
+            if self.pending and self.catalog is self._store.catalog and self.catalog.has_independent:
+                self.reactions.rolled_back()
+        finally:
             self._end()
+
+    def signal(self, name: str, payload: str = "") -> None:
+        """Tell rules of an event outside the database: those ON SIGNAL name."""
+        self._guarded(lambda: self._signal(name, payload))
+
+    def _signal(self, name: str, payload: str) -> None:
+        if self.reactions.signal(fold(name), payload):
+            self.statements += 1
 
     def __enter__(self) -> Transaction:
         return self
@@ -200,11 +220,13 @@ class Transaction:
                 deltas.pop(table, None)
         self.statements += 1
 
-    def _create_rule(self, statement: CreateRule, source: Source) -> None:
+    def _create_rule(self, statement: CreateRule, source: Source) -> pa.Table | None:
         if statement.name in self.catalog.rules:
             raise TidemarkError("exists", f"there is already a rule {statement.name!r}", hint="DROP RULE it first")
         rule = bind_rule(statement, self.catalog, source)
         self._redefine(with_rule_tables(self.catalog, rule).with_rule(rule))
+        found = warnings(rule, self.catalog)
+        return pa.table({"warning": pa.array(found, pa.string())}) if found else None
 
     def _set_active(self, statement: SetActive, source: Source) -> None:
         for rule in rules_meant(statement, self.catalog):
@@ -215,6 +237,22 @@ class Transaction:
             if self.pending:
                 for activation in fresh:
                     self.reactions.activated(activation)
+            self._set_timers(changed, fresh, source)
+
+    def _set_timers(self, rule: Rule, fresh: list[Activation], source: Source) -> None:
+        """Timers of what is watched now; those of what is not any more are taken away."""
+        if not rule.times and not rule.last:
+            return
+        now, names = self._store.now(), {activation.name for activation in rule.active}
+        for activation in fresh:
+            for event in rule.times:
+                due = first_time(event, now, source)
+                entry = Entry.of(rule, activation.name, TIMER_STAGE, {}, self._store.version + 1, due)
+                self.keep(DETACHED_TABLE, entry.added())
+        for entry in queued(self._store.engine, self._store.catalog):
+            is_of_rule = entry.rule.partition("(")[0] == rule.name
+            if entry.stage in (TIMER_STAGE, PARTIAL_STAGE) and is_of_rule and entry.rule not in names:
+                self.keep(DETACHED_TABLE, entry.added(-1))
 
     # Statements
 
@@ -242,7 +280,7 @@ class Transaction:
             case st.Drop():
                 self._drop(statement, source)
             case CreateRule():
-                self._create_rule(statement, source)
+                return self._create_rule(statement, source)
             case SetActive():
                 self._set_active(statement, source)
             case st.Begin() | st.Commit() | st.Rollback():

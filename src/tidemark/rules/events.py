@@ -55,6 +55,7 @@ def transitions(
     changes: Mapping[str, pa.Table],
     keys: Mapping[str, tuple[int, ...]],
     schemas: Mapping[str, Schema],
+    is_several: bool,
     given: Mapping[str, Schema],
 ) -> dict[str, pa.Table]:
     """The transition relations of a rule's events that happened; none if no event did.
@@ -63,7 +64,7 @@ def transitions(
     """
     events = list(events)
     relations = dict.fromkeys(event.relation for event in events)
-    ending = "_{}" if len(relations) > 1 else ""
+    ending = "_{}" if is_several else ""
     bags: dict[str, dict[Row, int]] = {name: {} for name in given}
     is_any = False
     for relation in relations:

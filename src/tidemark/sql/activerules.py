@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass, field
 
 from tidemark.algebra.plans import Plan, relations_of
 from tidemark.algebra.types import Schema
-from tidemark.sql.rule_statements import Action, DatabaseEvent, Event
+from tidemark.sql.rule_statements import Action, DatabaseEvent, Event, SignalEvent, TimeEvent
 
 IMMEDIATE, DEFERRED, DETACHED, INDEPENDENT = "immediate", "deferred", "detached", "detached_independent"
 STRICT, NERVOUS = "strict", "nervous"
@@ -44,9 +45,9 @@ class Activation:
 
 @dataclass(frozen=True)
 class Rule:
-    """An active rule. ``identity`` are the columns of WHEN that identify an instance; ``writes`` the tables that its
-    action changes; ``given`` the transition relations that it may name, with their columns; ``seen`` how many columns
-    the relations that it names had when it was created."""
+    """An active rule. ``identity`` are the columns of WHEN that identify an instance; ``changes`` what its
+    action does to which table; ``given`` the transition relations that it may name, with their columns; ``seen`` how
+    many columns the relations that it names had when it was created; ``last`` the events that end what others begin."""
 
     name: str
     text: str
@@ -57,7 +58,7 @@ class Rule:
     has_condition: bool
     depends_on: frozenset[str]
     reads: frozenset[str]
-    writes: frozenset[str]
+    changes: frozenset[tuple[str, str]]
     given: tuple[tuple[str, Schema], ...] = ()
     seen: tuple[tuple[str, int], ...] = ()
     parameters: tuple[str, ...] = ()
@@ -70,8 +71,47 @@ class Rule:
     retries: int = 3
     backoff: float = 1.0
     timeout: float | None = None
+    delay: dt.timedelta | None = None
+    last: tuple[Event, ...] = ()
+    is_closure: bool = False
     active: tuple[Activation, ...] = ()
 
     @property
+    def writes(self) -> frozenset[str]:
+        """The tables that its action changes."""
+        return frozenset(table for _, table in self.changes)
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether its condition is asked in a transaction of its own."""
+        return self.coupling in (DETACHED, INDEPENDENT) or self.delay is not None
+
+    @property
+    def signals(self) -> frozenset[str]:
+        """The signals that it waits for."""
+        return frozenset(event.name for event in self.all_events if isinstance(event, SignalEvent))
+
+    @property
+    def all_events(self) -> tuple[Event, ...]:
+        """Those that begin a sequence or a closure, and those that end it."""
+        return self.events + self.last
+
+    @property
+    def times(self) -> tuple[TimeEvent, ...]:
+        return tuple(event for event in self.events if isinstance(event, TimeEvent))
+
+    @property
     def database_events(self) -> tuple[DatabaseEvent, ...]:
-        return tuple(event for event in self.events if isinstance(event, DatabaseEvent))
+        return tuple(event for event in self.all_events if isinstance(event, DatabaseEvent))
+
+    @property
+    def several(self) -> bool:
+        """Whether its events are on several relations, so that transition relations have their names behind them."""
+        return len({event.relation for event in self.database_events}) > 1
+
+    @property
+    def event_text(self) -> str:
+        first, last = (" OR ".join(map(str, events)) for events in (self.events, self.last))
+        if not last:
+            return first
+        return f"ANY {first} UNTIL {last}" if self.is_closure else f"{first} THEN {last}"

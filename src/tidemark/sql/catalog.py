@@ -13,7 +13,7 @@ from tidemark.algebra.plans import Plan, Scan
 from tidemark.algebra.types import Schema
 from tidemark.datalog.program import Program
 from tidemark.errors import TidemarkError
-from tidemark.sql.activerules import Activation, Rule
+from tidemark.sql.activerules import INDEPENDENT, Activation, Rule
 from tidemark.sql.continual_statements import Lag
 from tidemark.sql.growing import Growing
 
@@ -139,6 +139,11 @@ class Catalog:
     def activations(self) -> tuple[Activation, ...]:
         """What is watched, in the order in which it gets its turn: by priority, then by creation."""
         return tuple(a for rule in sorted(self.rules.values(), key=lambda rule: -rule.priority) for a in rule.active)
+
+    @cached_property
+    def has_independent(self) -> bool:
+        """Whether a rule is watched whose condition is independent of the transaction."""
+        return any(rule.active and rule.coupling == INDEPENDENT for rule in self.rules.values())
 
     @cached_property
     def assertions(self) -> tuple[View, ...]:

@@ -1,6 +1,8 @@
 """The statements about active rules and assertions, read from the token stream.
 
-    CREATE RULE r [(:p, …)] [ON event [OR event …]] [FOR EACH (cols)] [WHEN query] DO action [WITH (…)]
+    CREATE RULE r [(:p, …)] [ON [AFTER 'interval'] event [OR event …]] [FOR EACH (cols)] [WHEN query]
+        DO action [WITH (…)]
+    where events are [ANY] event [OR event …] [THEN | UNTIL event [OR event …]]
     CREATE ASSERTION a CHECK (NOT EXISTS (query)) [ON VIOLATION REJECT | REPORT]
     ACTIVATE | DEACTIVATE RULE r [(value, …)]     ACTIVATE | DEACTIVATE RULES group
 
@@ -100,6 +102,13 @@ class CreateRule:
     when: exp.Expr | None = None
     parameters: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
+    delay: str | None = None
+    last: tuple[Event, ...] = ()
+    is_closure: bool = False
+
+    @property
+    def all_events(self) -> tuple[Event, ...]:
+        return self.events + self.last
 
 
 @dataclass(frozen=True)
@@ -128,7 +137,13 @@ RuleStatement: TypeAlias = CreateRule | SetActive
 def create_rule(cursor: Cursor) -> CreateRule:
     name = cursor.name("the name of the rule")
     parameters = tuple(_parameters(cursor)) if cursor.peek() == "(" else ()
-    events = tuple(_events(cursor)) if cursor.accept("ON") else ()
+    has_events = cursor.accept("ON")
+    delay = cursor.take("an interval").text if has_events and cursor.accept("AFTER") else None
+    is_closure = has_events and cursor.accept("ANY")
+    events = tuple(_events(cursor)) if has_events else ()
+    if is_closure:
+        cursor.expect("UNTIL")
+    last = tuple(_events(cursor)) if is_closure or (has_events and cursor.accept("THEN")) else ()
     each = tuple(_names(cursor)) if cursor.accept("FOR", "EACH") else ()
     when = parse(cursor.source, _until(cursor, "DO")) if cursor.accept("WHEN") else None
     cursor.expect("DO")
@@ -138,7 +153,8 @@ def create_rule(cursor: Cursor) -> CreateRule:
     if when is None and each:
         raise cursor.error("FOR EACH names columns of WHEN, which is missing")
     actions = tuple(_actions(cursor, body))
-    return CreateRule(name, cursor.source.slice(cursor.tokens), actions, events, each, when, parameters, options)
+    text = cursor.source.slice(cursor.tokens)
+    return CreateRule(name, text, actions, events, each, when, parameters, options, delay, last, is_closure)
 
 
 def create_assertion(cursor: Cursor) -> Assertion:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from sqlglot import exp
 
-from tidemark.algebra.expressions import columns_of
+from tidemark.algebra.expressions import Literal, columns_of
 from tidemark.algebra.plans import Distinct, Filter, Join, Plan, Project, Values, relations_of
 from tidemark.algebra.types import INT, TIMESTAMP, VARCHAR, Field, Schema
 from tidemark.sql.activerules import (
@@ -24,8 +25,9 @@ from tidemark.sql.activerules import (
 from tidemark.sql.catalog import Catalog, Table, View
 from tidemark.sql.changes import Change, bind_delete, bind_insert, bind_update, table_name
 from tidemark.sql.columns import narrowed, widened
+from tidemark.sql.intervals import interval_of
 from tidemark.sql.queries import QueryBinder, check_output
-from tidemark.sql.rule_statements import Action, CreateRule, DatabaseEvent, SignalEvent
+from tidemark.sql.rule_statements import Action, CreateRule, DatabaseEvent, SignalEvent, TimeEvent
 from tidemark.sql.text import Source, parse, tokenize
 
 Tree = TypeVar("Tree", bound=exp.Expr)
@@ -44,9 +46,16 @@ def bind_rule(statement: CreateRule, catalog: Catalog, source: Source, seen: Map
     """
     source, seen = replace(source, now=None), seen or {}
     options = _options(statement, source)
-    for event in statement.events:
+    for event in statement.all_events:
         if isinstance(event, DatabaseEvent):
             _check_event(event, catalog, source)
+    for event in statement.all_events:
+        if isinstance(event, TimeEvent):
+            first_time(event, dt.datetime.min, source)
+    if statement.last and any(isinstance(event, TimeEvent) for event in statement.all_events):
+        raise source.error("unsupported", "a sequence is made of events on relations and of signals, not of times")
+    if statement.delay is not None and not any(isinstance(e, DatabaseEvent) for e in statement.all_events):
+        raise source.error("unsupported", "AFTER an interval takes an event on a table or view")
     given = transition_schemas(statement, narrowed(catalog, seen))
     arguments = ("NULL",) * len(statement.parameters)
     probe = bind_activation(statement, arguments, given, catalog, source, options["semantics"], seen)
@@ -59,8 +68,9 @@ def bind_rule(statement: CreateRule, catalog: Catalog, source: Source, seen: Map
     identity = tuple(schema.position(name) for name in statement.each) or tuple(range(len(schema)))
     if not statement.parameters:  # otherwise their types are known when the rule is activated
         check_actions(probe, catalog, given, source)
-    writes = frozenset(_target(a, source) for a in probe.actions if isinstance(a, exp.Expr))
-    events = {e.relation for e in statement.events if isinstance(e, DatabaseEvent)}
+    changes = frozenset((a.key, _target(a, source)) for a in probe.actions if isinstance(a, exp.Expr))
+    writes = frozenset(table for _, table in changes)
+    events = {e.relation for e in statement.all_events if isinstance(e, DatabaseEvent)}
     named = _named(statement, catalog, given) | events
     counts = {name: len(narrowed(catalog, seen).relations[name].schema) for name in sorted(named)}
     return Rule(
@@ -73,12 +83,40 @@ def bind_rule(statement: CreateRule, catalog: Catalog, source: Source, seen: Map
         statement.when is not None,
         named | writes,
         frozenset(relations_of(probe.condition)) - set(given),
-        writes,
+        changes,
         tuple(given.items()),
         tuple(counts.items()),
         statement.parameters,
+        delay=None if statement.delay is None else span_of(statement.delay, source),
+        last=statement.last,
+        is_closure=statement.is_closure,
         **options,
     )
+
+
+def span_of(text: str, source: Source) -> dt.timedelta:
+    """An interval of a fixed length, and longer than nothing."""
+    interval = interval_of(text)
+    months, days, microseconds = (part.value if isinstance(part, Literal) else None for part in interval.parts)
+    if months != 0 or not isinstance(days, int) or not isinstance(microseconds, int):
+        raise source.error("unsupported", f"the interval {text!r} has no fixed length", hint="weeks, days, hours …")
+    found = dt.timedelta(days=days, microseconds=microseconds)
+    if found <= dt.timedelta(0):
+        raise source.error("unsupported", f"the interval {text!r} is not longer than nothing")
+    return found
+
+
+def first_time(event: TimeEvent, now: dt.datetime, source: Source) -> dt.datetime:
+    """When a temporal event happens first, for a rule that is activated now."""
+    if event.kind == "every":
+        return now + span_of(event.text, source)
+    try:
+        time = dt.datetime.fromisoformat(event.text)
+    except ValueError as error:
+        raise source.error(
+            "syntax", f"AT takes a time: {event.text!r} is none", hint="AT '2030-01-31 08:00'"
+        ) from error
+    return time if time.tzinfo is None else time.astimezone(dt.UTC).replace(tzinfo=None)
 
 
 def check_actions(activation: Activation, catalog: Catalog, given: Mapping[str, Schema], source: Source) -> None:
@@ -129,7 +167,7 @@ def with_given(catalog: Catalog, given: Mapping[str, Schema]) -> Catalog:
 def transition_schemas(statement: CreateRule, catalog: Catalog) -> dict[str, Schema]:
     """The transition relations: inserted, deleted and updated of the event's relation, with its name behind them if
     there are several; and signal."""
-    events = [event for event in statement.events if isinstance(event, DatabaseEvent)]
+    events = [event for event in statement.all_events if isinstance(event, DatabaseEvent)]
     relations = list(dict.fromkeys(event.relation for event in events))
     found: dict[str, Schema] = {}
     for name in relations:
@@ -139,7 +177,7 @@ def transition_schemas(statement: CreateRule, catalog: Catalog) -> dict[str, Sch
         new = tuple(replace(f, name=f"new_{f.name}") for f in nullable)
         ending = f"_{name}" if len(relations) > 1 else ""
         found |= {f"inserted{ending}": nullable, f"deleted{ending}": nullable, f"updated{ending}": Schema(old + new)}
-    if any(isinstance(event, SignalEvent) for event in statement.events):
+    if any(isinstance(event, SignalEvent) for event in statement.all_events):
         found[SIGNAL] = SIGNAL_SCHEMA
     return found
 

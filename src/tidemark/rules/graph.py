@@ -1,0 +1,82 @@
+"""The triggering graph: which rules can set which off, and which pairs depend on their order.
+
+    r → s            if r's action changes a table below what s watches
+    non-termination  possible, if the graph has a cycle
+    non-confluence   possible, if two rules of the same priority can act in the same check phase, and one changes what
+                     the other reads, or both change the same table other than by insertions alone
+
+Both are said of what could happen; whether it does depends on the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidemark.sql.activerules import Rule
+from tidemark.sql.catalog import Catalog, View
+
+
+def warnings(rule: Rule, catalog: Catalog) -> list[str]:
+    """What to say of a rule, beside those that there are."""
+    return [*_cycles(rule, catalog), *_conflicts(rule, catalog)]
+
+
+def watched(rule: Rule, catalog: Catalog) -> frozenset[str]:
+    """The tables whose change can set a rule off: those below its events, or below its condition if it has none."""
+    named = {event.relation for event in rule.database_events} if rule.events else set(rule.reads)
+    return _tables(frozenset(named), catalog)
+
+
+def _tables(names: frozenset[str], catalog: Catalog) -> frozenset[str]:
+    found: set[str] = set()
+    for name in names:
+        relation = catalog.get(name)
+        found |= _tables(relation.depends_on, catalog) if isinstance(relation, View) else {name}
+    return frozenset(found)
+
+
+def _sets_off(rule: Rule, catalog: Catalog) -> list[Rule]:
+    return [other for other in catalog.rules.values() if rule.writes & watched(other, catalog)]
+
+
+def _cycles(rule: Rule, catalog: Catalog) -> Iterator[str]:
+    """The shortest way from a rule back to itself."""
+    paths = [[rule.name]]
+    seen: set[str] = set()
+    while paths:
+        path = paths.pop(0)
+        for other in _sets_off(catalog.rules[path[-1]], catalog):
+            if other.name == rule.name:
+                tables = ", ".join(sorted(catalog.rules[path[-1]].writes & watched(rule, catalog)))
+                chain = " → ".join([*path, rule.name])
+                yield f"may not terminate: {chain} ({path[-1]!r} changes {tables}, which {rule.name!r} watches)"
+                return
+            if other.name not in seen:
+                seen.add(other.name)
+                paths.append([*path, other.name])
+
+
+def _conflicts(rule: Rule, catalog: Catalog) -> Iterator[str]:
+    for other in catalog.rules.values():
+        if other.name == rule.name or other.priority != rule.priority:
+            continue
+        why = _why_ordered(rule, other, catalog) or _why_ordered(other, rule, catalog) or _both(rule, other)
+        if why:
+            yield f"the order of {other.name!r} and {rule.name!r} may matter: {why}; give them different priorities"
+
+
+def _why_ordered(rule: Rule, other: Rule, catalog: Catalog) -> str:
+    read = _tables(other.reads, catalog) & rule.writes
+    return (
+        f"{rule.name!r} changes {', '.join(sorted(read))}, which the condition of {other.name!r} reads" if read else ""
+    )
+
+
+def _both(rule: Rule, other: Rule) -> str:
+    both = {
+        table
+        for kind, table in rule.changes
+        for other_kind, other_table in other.changes
+        if table == other_table and (kind, other_kind) != ("insert", "insert")
+    }
+    return f"both change {', '.join(sorted(both))}" if both else ""

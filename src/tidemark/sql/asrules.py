@@ -1,0 +1,119 @@
+"""The rules that would keep a view by hand (ERA chapter 7), from its definition.
+
+For each relation r below the view, after each statement that changes it:
+
+    K   = the rows (of a grouping: the groups) that the definition gives with Δr, both signs, in place of r
+    v  := (v without K)  ⊎  (the definition, restricted to K)
+
+Rows that come and go in one statement meet each other, so other occurrences of r are read together with what was
+deleted from it. K may have too much, never too little, so the rules are exact for bags. It serves for joins, selections
+projections, for DISTINCT and groupings over tables and materialized views.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from tidemark.errors import TidemarkError
+from tidemark.sql.catalog import Catalog, View
+from tidemark.sql.statements import CreateView, parse_script
+from tidemark.sql.text import Source, fold
+
+_REFUSED = (exp.SetOperation, exp.Subquery, exp.Window, exp.Limit, exp.Offset, exp.CTE, exp.Exists, exp.Values)
+
+
+def as_rules(view: View, catalog: Catalog, target: str | None = None) -> str:
+    """The text of the rules that keep a table (of the view's name, or another) as the view is."""
+    [(statement, _)] = parse_script(Source(view.text, view.dialect))
+    query = statement.query if isinstance(statement, CreateView) else None
+    if not isinstance(query, exp.Select) or view.dialect != "postgres":
+        raise _refused(view, "it is no single SELECT of the postgres dialect")
+    _must_be_plain(query, view, catalog)
+    shown = _shown(query, view)
+    relations = list(dict.fromkeys(fold(table.this) for table in query.find_all(exp.Table)))
+    return "\n\n".join(_rule(view, query, relation, shown, target or view.name) for relation in relations)
+
+
+def _must_be_plain(query: exp.Select, view: View, catalog: Catalog) -> None:
+    found = next((node for node in query.walk() if isinstance(node, _REFUSED)), None)
+    if found is not None or len(list(query.find_all(exp.Select))) > 1:
+        raise _refused(view, "it has a subquery, a set operation, a window or a LIMIT")
+    if any(join.args.get("side") for join in query.args.get("joins") or ()):
+        raise _refused(view, "it has an outer join")
+    for table in query.find_all(exp.Table):
+        relation = catalog.get(fold(table.this))
+        if isinstance(relation, View) and not relation.materialized:
+            raise _refused(view, f"it stands on the plain view {relation.name!r}, of which there are no events")
+
+
+def _shown(query: exp.Select, view: View) -> list[str]:
+    """The columns by which rows are told apart: those of the groups, or all."""
+    group = query.args.get("group")
+    names = list(view.schema.names)
+    if group is None and not any(isinstance(node, exp.AggFunc) for node in query.walk()):
+        return names
+    keys = group.expressions if group is not None else []
+    shown = []
+    for key in keys:
+        place = next((i for i, item in enumerate(query.expressions) if item.unalias() == key), None)
+        if place is None and isinstance(key, exp.Column):
+            place = next((i for i, item in enumerate(query.expressions) if names[i] == fold(key.this)), None)
+        if place is None:
+            raise _refused(view, f"it does not show {key.sql('postgres')}, by which it groups")
+        shown.append(names[place])
+    return shown
+
+
+def _rule(view: View, query: exp.Select, relation: str, shown: list[str], target: str) -> str:
+    touched = _touched(query, relation, view, shown)
+    names = ", ".join(map(_quoted, view.schema.names))
+    same = " AND ".join(f"touched.{_quoted(c)} IS NOT DISTINCT FROM {{0}}.{_quoted(c)}" for c in shown) or "TRUE"
+    meets = (
+        f"EXISTS (SELECT 1 FROM (\n        {touched}\n    ) AS touched({', '.join(map(_quoted, shown))}) WHERE {{0}})"
+    )
+    if not shown:
+        meets = "TRUE"
+    table, whole = _quoted(target), f"(\n        {query.sql('postgres')}\n    ) AS whole({names})"
+    return (
+        f"CREATE RULE {_quoted(f'keep_{target}_by_{relation}')} ON INSERT OR DELETE OR UPDATE ON {_quoted(relation)}\n"
+        f"DO BEGIN\n"
+        f"    DELETE FROM {table} WHERE {meets.format(same.format(table))};\n"
+        f"    INSERT INTO {table} SELECT * FROM {whole}\n    WHERE {meets.format(same.format('whole'))};\n"
+        f"END WITH (coupling = 'immediate');"
+    )
+
+
+def _touched(query: exp.Select, relation: str, view: View, shown: list[str]) -> str:
+    """The rows or groups that a change of the relation can touch: the definition with the change at each occurrence."""
+    places = [i for i, table in enumerate(query.find_all(exp.Table)) if fold(table.this) == relation]
+    terms = []
+    for place in places:
+        term = query.copy()
+        for number, table in enumerate(list(term.find_all(exp.Table))):
+            if fold(table.this) == relation:
+                first = "inserted" if number == place else table.this.sql("postgres")
+                both = exp.select("*").from_(first).union(exp.select("*").from_("deleted"), distinct=False)
+                table.replace(both.subquery(table.alias_or_name))
+        positions = [view.schema.position(name) for name in shown]
+        items = [term.expressions[i] for i in positions] if not _has_star(term) else term.expressions
+        term.set("expressions", items)
+        term.set("having", None)
+        terms.append(term.sql("postgres"))
+    return " UNION ALL ".join(terms)
+
+
+def _has_star(query: exp.Select) -> bool:
+    return any(isinstance(item, exp.Star) or isinstance(item.find(exp.Star), exp.Star) for item in query.expressions)
+
+
+def _quoted(name: str) -> str:
+    plain = name.isidentifier() and name == name.lower()
+    return name if plain else '"' + name.replace('"', '""') + '"'
+
+
+def _refused(view: View, why: str) -> TidemarkError:
+    return TidemarkError(
+        "unsupported",
+        f"no rules are generated for {view.name!r}: {why}",
+        hint="they are for joins, selections, projections, DISTINCT and groupings; EXPLAIN shows how any view is kept",
+    )

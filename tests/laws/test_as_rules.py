@@ -1,0 +1,59 @@
+"""The rules that are generated from a view keep a table exactly as the view is."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import tidemark as tm
+from tests.laws.random_queries import SCHEMA, statement
+from tests.support import bag_of
+
+VIEWS = {
+    "filter": "SELECT a, b FROM r WHERE b > 1",
+    "bag": "SELECT a FROM w",
+    "star": "SELECT * FROM r",
+    "join": "SELECT r.a, s.c FROM r JOIN s ON r.a = s.a",
+    "three": "SELECT r.b, t.d AS e FROM r, s, t WHERE r.a = s.a AND s.c = t.d",
+    "self": "SELECT x.a, y.b FROM r x JOIN r y ON x.a = y.b",
+    "distinct": "SELECT DISTINCT r.a FROM r JOIN s ON r.a = s.a",
+    "grouped": """SELECT r.a AS k, COUNT(*) AS n, SUM(s.c) AS t FROM r JOIN s ON r.a = s.a
+        GROUP BY r.a HAVING COUNT(*) > 1""",
+    "total": "SELECT COUNT(*) AS n FROM r",
+}
+
+
+@pytest.mark.parametrize("engine", ["reference", "duckdb"])
+@pytest.mark.parametrize("name", VIEWS)
+def test_generated_rules_keep_a_table_as_the_view_is(engine: str, name: str) -> None:
+    choice = random.Random(name)
+    with tm.connect(engine) as db:
+        db.execute(SCHEMA)
+        db.execute(f"CREATE MATERIALIZED VIEW v AS {VIEWS[name]}")
+        columns = ", ".join(f"{f.name} {f.type}" for f in db._store.catalog.relations["v"].schema)
+        db.execute(f"CREATE TABLE copy ({columns}); INSERT INTO copy SELECT * FROM v")
+        db.execute(db.as_rules("v", "copy"))
+        for rule in db.execute("SHOW RULES")["name"].to_pylist():  # type: ignore[index]
+            db.execute(f"ACTIVATE RULE {rule}")
+        for _ in range(8):
+            with db.transaction() as tx:
+                for _ in range(choice.randint(1, 3)):
+                    tx.execute(statement(choice))
+            assert bag_of(db.query("SELECT * FROM copy")) == bag_of(db.query("SELECT * FROM v"))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT r.a, s.c FROM r LEFT JOIN s ON r.a = s.a",
+        "SELECT a FROM r UNION SELECT a FROM s",
+        "SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s WHERE s.a = r.a)",
+        "SELECT COUNT(*) AS n FROM r GROUP BY a",
+    ],
+)
+def test_views_without_such_rules_are_refused(query: str) -> None:
+    with tm.connect("reference") as db:
+        db.execute(f"{SCHEMA}; CREATE MATERIALIZED VIEW v AS {query}")
+        with pytest.raises(tm.TidemarkError, match="no rules are generated for 'v'"):
+            db.as_rules("v")

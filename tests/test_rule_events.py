@@ -1,0 +1,161 @@
+"""Events outside the database: signals, times and delays; and rules that outlive a rollback."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import tidemark as tm
+from tests.support import rows
+from tidemark.engines.duckdb import DuckDBEngine
+from tidemark.engines.reference import ReferenceEngine
+
+
+class Clock:
+    """A clock that tests move."""
+
+    def __init__(self) -> None:
+        self.time = dt.datetime(2030, 1, 1)
+
+    def __call__(self) -> dt.datetime:
+        return self.time
+
+    def pass_(self, **span: float) -> None:
+        self.time += dt.timedelta(**span)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=["reference", "duckdb"])
+def db(request: pytest.FixtureRequest, clock: Clock) -> Iterator[tm.Database]:
+    engine: Any = ReferenceEngine() if request.param == "reference" else DuckDBEngine()
+    with tm.Database(engine, clock=clock) as database:
+        database.execute("""
+            CREATE TABLE stock (item INT PRIMARY KEY, quantity INT); CREATE TABLE log (what VARCHAR, item INT);
+            INSERT INTO stock VALUES (1, 5), (2, 500)""")
+        yield database
+
+
+def log(db: tm.Database) -> list[tuple[Any, ...]]:
+    return rows(db.query("SELECT * FROM log"))
+
+
+@pytest.mark.parametrize("coupling", ["immediate", "deferred", "detached"])
+def test_a_signal_fires_for_what_is_true_when_it_comes(db: tm.Database, coupling: str) -> None:
+    db.execute(f"""
+        CREATE RULE count ON SIGNAL stocktaking
+            WHEN SELECT s.payload, k.item FROM signal s, stock k WHERE k.quantity < 100
+            DO INSERT INTO log SELECT payload, item FROM condition WITH (coupling = '{coupling}');
+        ACTIVATE RULE count""")
+    version = db.version
+    db.signal("nothing")
+    assert db.version == version
+    db.signal("stocktaking", "a")
+    db.signal("stocktaking", {"by": "ann"})
+    assert log(db) == [("a", 1), ('{"by": "ann"}', 1)]
+    with pytest.raises(ZeroDivisionError), db.transaction() as tx:
+        tx.signal("stocktaking", "b")
+        raise ZeroDivisionError
+    assert len(log(db)) == 2
+
+
+def test_times_come_once_or_again_and_again_while_the_rule_is_watched(db: tm.Database, clock: Clock) -> None:
+    db.execute("""
+        CREATE RULE once ON AT '2030-01-01 12:00' DO INSERT INTO log VALUES ('once', 0);
+        CREATE RULE hourly ON EVERY '1 hour' WHEN SELECT item FROM stock WHERE quantity < 100
+            DO INSERT INTO log SELECT 'hourly', item FROM condition;
+        ACTIVATE RULE once; ACTIVATE RULE hourly""")
+    assert db.run_due() == 0
+    clock.pass_(minutes=61)
+    assert db.run_due() == 1 and db.run_due() == 0
+    clock.pass_(hours=3)  # hours that were missed are made up for once
+    assert db.run_due() == 1
+    assert log(db) == [("hourly", 1)] * 2
+    clock.pass_(hours=10)
+    db.run_due()
+    assert log(db) == [("hourly", 1)] * 3 + [("once", 0)]
+    db.execute("DEACTIVATE RULE hourly")
+    clock.pass_(hours=10)
+    assert db.run_due() == 0
+    db.execute("ACTIVATE RULE hourly")
+    clock.pass_(hours=1)
+    assert db.run_due() == 1
+
+
+def test_a_rule_may_wait_after_its_event(db: tm.Database, clock: Clock) -> None:
+    db.execute("""
+        CREATE RULE late ON AFTER '30 minutes' UPDATE OF quantity ON stock
+            WHEN SELECT k.item FROM inserted i JOIN stock k ON k.item = i.item WHERE k.quantity < 100
+            DO INSERT INTO log SELECT 'still low', item FROM condition;
+        ACTIVATE RULE late""")
+    db.execute("UPDATE stock SET quantity = 4 WHERE item = 1; UPDATE stock SET quantity = 6 WHERE item = 2")
+    clock.pass_(minutes=10)
+    db.execute("UPDATE stock SET quantity = 600 WHERE item = 2")
+    assert db.run_due() == 0
+    clock.pass_(minutes=21)
+    assert db.run_due() == 2
+    assert log(db) == [("still low", 1)]
+
+
+def test_an_independent_condition_is_asked_even_after_a_rollback(db: tm.Database) -> None:
+    db.execute("""
+        CREATE RULE tried ON UPDATE ON stock WHEN SELECT new_item, new_quantity FROM updated WHERE new_quantity < 0
+            DO INSERT INTO log SELECT 'tried', new_item FROM condition WITH (coupling = 'detached_independent');
+        CREATE RULE dependent ON UPDATE ON stock DO INSERT INTO log VALUES ('dependent', 0)
+            WITH (coupling = 'detached');
+        ACTIVATE RULE tried; ACTIVATE RULE dependent;
+        CREATE ASSERTION positive CHECK (NOT EXISTS (SELECT item FROM stock WHERE quantity < 0))""")
+    db.execute("BEGIN; UPDATE stock SET quantity = -1 WHERE item = 1; ROLLBACK")
+    assert log(db) == [("tried", 1)]
+    with pytest.raises(tm.TidemarkError, match="positive"):
+        db.execute("UPDATE stock SET quantity = -2 WHERE item = 2")
+    assert log(db) == [("tried", 1), ("tried", 2)]
+    db.execute("UPDATE stock SET quantity = 3 WHERE item = 2")
+    assert log(db)[0] == ("dependent", 0)
+
+
+@pytest.mark.parametrize(
+    "events", ["EVERY '1 month'", "AT 'noon'", "AFTER '1 day' SIGNAL x", "EVERY 'now and then'", "TRUNCATE ON stock"]
+)
+def test_events_that_cannot_be_are_refused(db: tm.Database, events: str) -> None:
+    with pytest.raises(tm.TidemarkError):
+        db.execute(f"CREATE RULE r ON {events} DO NOTIFY x")
+
+
+@pytest.mark.parametrize("coupling", ["immediate", "deferred"])
+def test_a_sequence_fires_when_its_second_event_comes_after_its_first(db: tm.Database, coupling: str) -> None:
+    db.execute(f"""
+        CREATE RULE bounce ON DELETE ON stock THEN INSERT ON stock
+            WHEN SELECT d.item FROM deleted d JOIN inserted i ON i.item = d.item
+            DO INSERT INTO log SELECT 'came back', item FROM condition WITH (coupling = '{coupling}');
+        ACTIVATE RULE bounce""")
+    db.execute("INSERT INTO stock VALUES (3, 3)")
+    db.execute("DELETE FROM stock WHERE item = 3")
+    assert log(db) == []
+    db.execute("INSERT INTO stock VALUES (3, 4)")
+    assert log(db) == [("came back", 3)]
+    db.execute("DELETE FROM stock WHERE item = 3; DELETE FROM stock WHERE item = 2; INSERT INTO stock VALUES (3, 4)")
+    assert len(log(db)) == 1  # the latest deletion counts, and that was of item 2
+
+
+def test_a_closure_collects_events_until_its_end(db: tm.Database) -> None:
+    db.execute("""
+        CREATE RULE day ON ANY INSERT ON stock UNTIL SIGNAL evening
+            WHEN SELECT item FROM inserted DO INSERT INTO log SELECT 'today', item FROM condition;
+        ACTIVATE RULE day""")
+    db.signal("evening")
+    assert log(db) == []
+    for item in (3, 4):
+        db.execute(f"INSERT INTO stock VALUES ({item}, 1)")
+    db.execute("BEGIN; INSERT INTO stock VALUES (9, 1); ROLLBACK")
+    db.signal("evening")
+    assert log(db) == [("today", 3), ("today", 4)]
+    db.signal("evening")
+    assert len(log(db)) == 2
+    assert db.execute("SHOW RULES")["events"].to_pylist() == ["ANY INSERT ON stock UNTIL SIGNAL evening"]  # type: ignore[index]
