@@ -120,7 +120,7 @@ def test_what_an_engine_iterates_changes_as_by_rules(
     small = engine == "duckdb"  # too little is below it for an iteration
     iterates = engine != "reference" and not small and name != "a condition that can fail"
     way = "iterated by the engine" if iterates else "evaluated again"
-    assert any(way in reason for reason in reasons)
+    assert any(way in reason for reason in reasons), reasons
 
 
 def reasons_of(db: tm.Database, monkeypatch: pytest.MonkeyPatch, name: str, limit: Budget, changes: int) -> set[str]:
