@@ -31,6 +31,7 @@ from tidemark.algebra.rules import Assign, Atom, Condition, Not, Part, Rule
 from tidemark.algebra.types import Schema
 from tidemark.calculus.terms import distribute
 from tidemark.datalog.changes import Change
+from tidemark.datalog.fixpoint import TooFar
 from tidemark.datalog.lowering import over
 from tidemark.datalog.maintenance_rules import DELETED, INSERTED, NEW, StratumRules, in_new_state, variant
 from tidemark.datalog.plans import rule_plan
@@ -60,8 +61,11 @@ class Iterating:
         for name, change in changes.items():
             known[variant(name, DELETED)] = _as_given(change.minus, self._schemas[name])
             known[variant(name, INSERTED)] = _as_given(change.plus, self._schemas[name])
-        known[GONE] = engine.iterate(self._deletions, known)
+        deleting = any(known[rule.atoms[0].predicate].num_rows for rule in self._beginning)
+        known[GONE] = engine.iterate(self.deletions, known) if deleting else delta_tables.no_change(self.plan.schema)
         known[MORE] = engine.iterate(self._additions, known)
+        if known[MORE].num_rows > self.plan.max_rows:
+            raise TooFar(self._predicate, rows=self.plan.max_rows)
         deltas = [evaluate(plan, known) for plan in (self._plus, self._minus)]
         read: int = known[GONE].num_rows + known[MORE].num_rows
         return pa.concat_tables(deltas), read
@@ -78,11 +82,17 @@ class Iterating:
         return known | every | {LAST: self.plan.schema, GONE: self.plan.schema}
 
     @cached_property
-    def _deletions(self) -> Iteration:
+    def _beginning(self) -> tuple[Rule, ...]:
+        """The rules D of changes below."""
         own = variant(self._predicate, DELETED)
-        first = [rule for rule in self.rules.deletions if rule.atoms[0].predicate != own]
-        later = [_renamed(rule, {own: LAST}) for rule in self.rules.deletions if rule not in first]
-        return self._iteration(first, later)
+        return tuple(rule for rule in self.rules.deletions if rule.atoms[0].predicate != own)
+
+    @cached_property
+    def deletions(self) -> Iteration:
+        """p^del, as an iteration."""
+        own = variant(self._predicate, DELETED)
+        later = [_renamed(rule, {own: LAST}) for rule in self.rules.deletions if rule not in self._beginning]
+        return self._iteration(self._beginning, later)
 
     @cached_property
     def _additions(self) -> Iteration:

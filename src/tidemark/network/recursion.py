@@ -156,7 +156,9 @@ class Recursion:
         """Whether the engine iterates by itself here."""
         after = self.after[self.plan.predicate]
         iteration = iteration_of(after) if isinstance(after, Fixpoint) else None
-        return iteration is not None and engine.iterates(iteration, given)
+        if iteration is None or not engine.iterates(iteration, given):
+            return False
+        return self.iterating is None or engine.iterates(self.iterating.deletions, given)
 
     def _limits(self, given: Mapping[str, pa.Table], engine: Engine) -> Limits:
         """How far the rules are followed here."""

@@ -117,7 +117,7 @@ def iterates_in_process(iteration: Iteration, relations: Relations, options: Opt
     """Whether the relations that a recursion reads are small enough for one process."""
     names = {name for plan in iteration.plans for name in _stored_names(plan)}
     rows = sum(relations[name].rows for name in names)
-    return rows <= max(options.iteration_rows, options.in_process_rows) and bool(names)
+    return rows <= max(options.iteration_rows, options.in_process_rows)
 
 
 def _is_local_differential(plan: Plan, given: Mapping[str, pa.Table], relations: Relations, options: Options) -> bool:
