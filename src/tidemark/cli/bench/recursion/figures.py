@@ -25,15 +25,27 @@ class Sample:
     rows_out: int
     rows_read: int
     on_view_milliseconds: float
+    rows_rederived: int = 0
 
 
 @dataclass
 class Measurement:
-    """Transactions that delete and insert so many edges each, and the same ones done by hand."""
+    """Transactions that delete and insert so many edges each, and the same ones done by hand and under an external
+    view."""
 
     edges: int
     samples: list[Sample] = field(default_factory=list)
     by_hand: list[Spent] = field(default_factory=list)
+    external: list[Sample] = field(default_factory=list)
+
+    @property
+    def without_content(self) -> Spent:
+        """The same transactions under an external view."""
+        return median(sample.spent for sample in self.external)
+
+    @property
+    def rederived(self) -> float:
+        return float(statistics.median(sample.rows_rederived for sample in self.external))
 
     @property
     def transaction(self) -> Spent:
@@ -52,7 +64,14 @@ class Measurement:
 
     def as_json(self) -> dict[str, Any]:
         hand = None if self.hand is None else asdict(self.hand)
-        return {**asdict(self), "medians": {"transaction": asdict(self.transaction), "by_hand": hand}}
+        return {
+            **asdict(self),
+            "medians": {
+                "transaction": asdict(self.transaction),
+                "by_hand": hand,
+                "external": asdict(self.without_content),
+            },
+        }
 
 
 @dataclass
@@ -64,6 +83,7 @@ class RecursionReport:
     edges: int
     rows: int = 0
     bytes_of_closure: int = 0
+    bytes_of_external: int = 0
     loaded: Spent | None = None
     filled: Spent | None = None
     recomputed: list[Spent] = field(default_factory=list)

@@ -55,6 +55,9 @@ class RecursionBench:
             target = f"{engine}:{place / ('data.duckdb' if engine == 'duckdb' else 'lake')}"
             database = stack.enter_context(closing(connect(target)))
             self._prepare(report, database, target, graph.table)
+            beside = f"{engine}:{place / ('external.duckdb' if engine == 'duckdb' else 'external')}"
+            external = stack.enter_context(closing(connect(beside)))
+            self._prepare_external(report, external, beside, graph.table)
             rival = None
             if engine == "duckdb":
                 with self._status.showing(f"{engine}: preparing what is done by hand"):
@@ -66,7 +69,7 @@ class RecursionBench:
             assert report.recomputation is not None
             self._say(f"the closure anew: {duration(report.recomputation.milliseconds)}")
             for size in self._plan.sizes:
-                report.measurements.append(self._measure(size, graph, database, rival))
+                report.measurements.append(self._measure(size, graph, database, external, rival))
             with self._status.showing(f"{engine}: comparing the closure with its definition"):
                 self._check(database, rival)
         return report
@@ -81,24 +84,35 @@ class RecursionBench:
         report.bytes_of_closure = max(0, (bytes_of(target) or 0) - before)
         self._say(f"filled a closure of {counted(report.rows, 'row')} in {duration(report.filled.milliseconds)}")
 
+    def _prepare_external(self, report: RecursionReport, database: Database, target: str, edges: pa.Table) -> None:
+        with self._status.showing(f"{self._engine}: preparing the external view"):
+            load(database, edges)
+            before = bytes_of(target) or 0
+            create(database, "EXTERNAL")
+            report.bytes_of_external = max(0, (bytes_of(target) or 0) - before)
+
     def _by_jobs(self, lake: Path, edges: pa.Table) -> Spent:
         """The closure evaluated and stored by Spark itself, round by round."""
         with closing(Database(SparkEngine(str(lake), iteration_rows=0, point_rows=0, local_rows=0))) as database:
             load(database, edges)
             return spent_on(lambda: create(database))
 
-    def _measure(self, size: int, graph: Graph, database: Database, rival: ByHand | None) -> Measurement:
-        """Both get the same transactions in turn, and the first one only warms up."""
+    def _measure(
+        self, size: int, graph: Graph, database: Database, external: Database, rival: ByHand | None
+    ) -> Measurement:
+        """All get the same transactions in turn, and the first one only warms up."""
         found = Measurement(size)
         for repeat in range(self._plan.repeats + 1):
             with self._status.showing(f"{self._engine}: {counted(size, 'edge')}, {repeat} of {self._plan.repeats}"):
                 change = graph.change(size)
-                sample = applied(database, change)
+                sample, told = applied(database, change), applied(external, change)
                 by_hand = rival.apply(change) if rival is not None else None
             if repeat:
                 found.samples.append(sample)
+                found.external.append(told)
                 found.by_hand += [] if by_hand is None else [by_hand]
         beside = "" if found.hand is None else f", {duration(found.hand.milliseconds)} by hand"
+        beside += f", {duration(found.without_content.milliseconds)} without content"
         self._say(f"{counted(size, 'edge')} out and in: {duration(found.transaction.milliseconds)}{beside}")
         return found
 
@@ -120,8 +134,8 @@ def load(database: Database, edges: pa.Table) -> None:
     database.insert("edge", edges)
 
 
-def create(database: Database) -> None:
-    database.execute(f"CREATE MATERIALIZED VIEW {VIEW} (x, y) AS DATALOG $$ {PROGRAM} $$")
+def create(database: Database, kind: str = "MATERIALIZED") -> None:
+    database.execute(f"CREATE {kind} VIEW {VIEW} (x, y) AS DATALOG $$ {PROGRAM} $$")
 
 
 def applied(database: Database, change: EdgeChange) -> Sample:
@@ -129,7 +143,13 @@ def applied(database: Database, change: EdgeChange) -> Sample:
     spent = spent_on(lambda: _run(database, change))
     [step] = [step for step in database.trace(database.version).to_pylist() if step["node"] == VIEW]
     return Sample(
-        spent, step["strategy"], step["reason"], step["rows_out"], step["rows_read"], float(step["milliseconds"])
+        spent,
+        step["strategy"],
+        step["reason"],
+        step["rows_out"],
+        step["rows_read"],
+        float(step["milliseconds"]),
+        step["rows_rederived"],
     )
 
 
