@@ -68,7 +68,9 @@ def test_both_ways_keep_the_same_closure(tmp_path: Path) -> None:
 def test_the_table_has_a_row_for_each_size() -> None:
     sample = Sample(Spent(20.0, 15.0), "differential", "maintenance rules: edge", 40, 50, 12.5)
     found = RecursionReport("spark", 10, 20, 30, recomputed=[Spent(900.0, 1.0)])
-    found.measurements = [Measurement(10, [sample])]
+    told = Sample(Spent(60.0, 55.0), "differential", "rederivation on demand: edge", 40, 50, 12.5, 70)
+    found.measurements = [Measurement(10, [sample], external=[told])]
     [row] = report.table(found).to_pylist()
-    assert [str(value) for value in row.values()] == ["10", "20.0", "15.0", "12.5", "900.0", "differential", "40", "50"]
+    figures = ["10", "20.0", "15.0", "12.5", "900.0", "differential", "40", "50", "60.0", "70"]
+    assert [str(value) for value in row.values()] == figures
     assert "by hand" not in row
