@@ -36,6 +36,8 @@ from tidemark.log import deltas as delta_tables
 from tidemark.log.commit import Commit, Creation, Forgetting, Loaded, Logged
 
 STATEMENTS_KEPT = 512
+CHECKPOINT_EVERY = 4
+"""After so many times that something was forgotten the file is brought up to date."""
 COUNTED_AT_ONCE = 50
 FEW_GIVEN = 32
 """Of more given rows than these Arrow joins and restricts in less time than the interpreter, where it can."""
@@ -62,6 +64,7 @@ class DuckDBEngine:
         self._by_statements = by_statements
         self._relations: dict[str, StoredRelation] = {}
         self._rows: dict[str, int] = {}
+        self._forgotten = 0
         self._statements: dict[tuple[int, _Form], tuple[Plan, str, tuple[str, ...]]] = {}
         self._connection = _open(path)
         self._given = GivenTables(self._connection)
@@ -273,6 +276,10 @@ class DuckDBEngine:
             if isinstance(error, duckdb.Error):
                 raise translated(error) from error
             raise
+        self._forgotten += bool(log)
+        if self.path is not None and log and self._forgotten % CHECKPOINT_EVERY == 0:
+            with suppress(duckdb.Error):  # what was deleted gives its room back only then; if not now, later
+                self._connection.execute("CHECKPOINT")
 
     def logged(self) -> list[Logged]:
         return notes.logged(self._connection, [relation for relation in self._relations.values() if relation.logged])
