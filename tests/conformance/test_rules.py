@@ -394,3 +394,27 @@ def test_what_a_rule_cannot_be_is_refused(db: tm.Database, statement: str, code:
     with pytest.raises(tm.TidemarkError) as caught:
         db.execute(statement)
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize("engine", ["reference", "duckdb"], indirect=True)
+def test_eighty_assertions_are_watched_at_once_and_only_those_that_matter_are_looked_at(db: tm.Database) -> None:
+    db.execute("CREATE TABLE part (id INT PRIMARY KEY, kind INT, weight INT); CREATE TABLE kind (kind INT, limit_ INT)")
+    with db.transaction() as tx:
+        for kind in range(80):
+            tx.execute(f"""CREATE ASSERTION light_{kind} CHECK (NOT EXISTS (SELECT p.id, k.limit_ FROM part p
+                JOIN kind k ON k.kind = p.kind WHERE p.kind = {kind} AND k.kind = {kind} AND p.weight > k.limit_))""")
+        tx.insert("kind", [(kind, 10 * kind) for kind in range(80)])
+    db.execute("INSERT INTO part VALUES (1, 7, 70), (2, 8, 80)")
+    steps = db.trace(db.version).to_pylist()
+    assert len([step for step in steps if step["strategy"] != "irrelevant"]) <= 4
+    with pytest.raises(tm.TidemarkError, match=r"light_7.*'id': 1"):
+        db.execute("UPDATE part SET weight = 71 WHERE id = 1")
+
+
+@pytest.mark.parametrize("engine", ["reference"], indirect=True)
+def test_what_rules_keep_cannot_be_changed_by_statements(db: tm.Database) -> None:
+    db.execute("CREATE TABLE t (k INT); CREATE RULE r WHEN SELECT k FROM t DO NOTIFY x")
+    for statement in ("DELETE FROM _firings", "DROP TABLE _detached"):
+        with pytest.raises(tm.TidemarkError, match="reserved_name"):
+            db.execute(statement)
+    assert db.execute("SHOW TABLES")["name"].to_pylist() == ["t"]  # type: ignore[index]

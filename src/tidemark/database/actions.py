@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import datetime as dt
 import inspect
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -46,8 +47,12 @@ class Program:
     listeners: dict[str, list[Callable[[str, pa.Table], None]]] = field(default_factory=dict)
 
     def tell(self, channel: str, rows: pa.Table) -> None:
+        """Call who listens. What they do is done after the commit, so their errors are warnings."""
         for listener in tuple(self.listeners.get(channel, ())):
-            listener(channel, rows)
+            try:
+                listener(channel, rows)
+            except Exception as error:
+                warnings.warn(f"a listener of {channel!r} failed: {error!r}", RuntimeWarning, stacklevel=2)
 
 
 NO_PROGRAM: Final = Program()

@@ -12,7 +12,7 @@ from tidemark.database.database import Database
 from tidemark.database.progress import Listener
 from tidemark.errors import TidemarkError
 from tidemark.network.maintenance import maintenance
-from tidemark.sql.catalog import Catalog, Relation, Table, kind_of
+from tidemark.sql.catalog import RULE_TABLES, Catalog, Relation, Table, kind_of
 from tidemark.sql.text import fold
 
 
@@ -77,7 +77,7 @@ def relations(database: Database) -> tuple[Description, ...]:
     """
     with database._store.lock:
         catalog = _catalog(database)
-        named = (relation for name, relation in catalog.relations.items() if name != CLOCK)
+        named = (relation for name, relation in catalog.relations.items() if name != CLOCK and name not in RULE_TABLES)
         return tuple(_described(relation, catalog, database) for relation in named)
 
 

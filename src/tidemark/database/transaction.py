@@ -38,7 +38,7 @@ from tidemark.network.settle import settle
 from tidemark.rules.graph import warnings
 from tidemark.sql import statements as st
 from tidemark.sql.activerules import Activation, Rule
-from tidemark.sql.catalog import Catalog, Relation, Table, View, kind_of
+from tidemark.sql.catalog import RULE_TABLES, Catalog, Relation, Table, View, kind_of
 from tidemark.sql.changes import (
     LEAVING,
     Change,
@@ -398,7 +398,7 @@ class Transaction:
             self._wave = None
         self._is_checked = False
         self.keep(table, delta)
-        if self.catalog.activations:
+        if table in self.catalog.immediately_watched:
             self.reactions.after_statement()
 
     def _table(self, name: str) -> Table:
@@ -478,6 +478,8 @@ class Transaction:
         if statement.kind == "RULE":
             self._redefine(without_rule(statement, self.catalog))
             return
+        if statement.name in RULE_TABLES:
+            raise TidemarkError("reserved_name", f"{statement.name!r} is kept for rules and cannot be dropped")
         relation = self.catalog.get(statement.name)
         if relation is None:
             if statement.if_exists:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidemark.sql.activerules import Rule
-from tidemark.sql.catalog import Catalog, View
+from tidemark.sql.catalog import Catalog
 
 
 def warnings(rule: Rule, catalog: Catalog) -> list[str]:
@@ -23,16 +23,8 @@ def warnings(rule: Rule, catalog: Catalog) -> list[str]:
 
 def watched(rule: Rule, catalog: Catalog) -> frozenset[str]:
     """The tables whose change can set a rule off: those below its events, or below its condition if it has none."""
-    named = {event.relation for event in rule.database_events} if rule.events else set(rule.reads)
-    return _tables(frozenset(named), catalog)
-
-
-def _tables(names: frozenset[str], catalog: Catalog) -> frozenset[str]:
-    found: set[str] = set()
-    for name in names:
-        relation = catalog.get(name)
-        found |= _tables(relation.depends_on, catalog) if isinstance(relation, View) else {name}
-    return frozenset(found)
+    named = rule.event_relations if rule.events else rule.reads
+    return catalog.tables_below(named)
 
 
 def _sets_off(rule: Rule, catalog: Catalog) -> list[Rule]:
@@ -66,7 +58,7 @@ def _conflicts(rule: Rule, catalog: Catalog) -> Iterator[str]:
 
 
 def _why_ordered(rule: Rule, other: Rule, catalog: Catalog) -> str:
-    read = _tables(other.reads, catalog) & rule.writes
+    read = catalog.tables_below(other.reads) & rule.writes
     return (
         f"{rule.name!r} changes {', '.join(sorted(read))}, which the condition of {other.name!r} reads" if read else ""
     )

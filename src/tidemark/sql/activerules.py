@@ -107,7 +107,11 @@ class Rule:
     @property
     def several(self) -> bool:
         """Whether its events are on several relations, so that transition relations have their names behind them."""
-        return len({event.relation for event in self.database_events}) > 1
+        return len(self.event_relations) > 1
+
+    @property
+    def event_relations(self) -> frozenset[str]:
+        return frozenset(event.relation for event in self.database_events)
 
     @property
     def event_text(self) -> str:

@@ -6,8 +6,8 @@ For each relation r below the view, after each statement that changes it:
     v  := (v without K)  ⊎  (the definition, restricted to K)
 
 Rows that come and go in one statement meet each other, so other occurrences of r are read together with what was
-deleted from it. K may have too much, never too little, so the rules are exact for bags. It serves for joins, selections
-projections, for DISTINCT and groupings over tables and materialized views.
+deleted from it. K may have too much, never too little, so the rules are exact for bags. It serves for joins,
+selections, projections, DISTINCT and groupings over tables and materialized views.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
@@ -13,7 +13,7 @@ from tidemark.algebra.plans import Plan, Scan
 from tidemark.algebra.types import Schema
 from tidemark.datalog.program import Program
 from tidemark.errors import TidemarkError
-from tidemark.sql.activerules import INDEPENDENT, Activation, Rule
+from tidemark.sql.activerules import IMMEDIATE, INDEPENDENT, Activation, Rule
 from tidemark.sql.continual_statements import Lag
 from tidemark.sql.growing import Growing
 
@@ -139,6 +139,20 @@ class Catalog:
     def activations(self) -> tuple[Activation, ...]:
         """What is watched, in the order in which it gets its turn: by priority, then by creation."""
         return tuple(a for rule in sorted(self.rules.values(), key=lambda rule: -rule.priority) for a in rule.active)
+
+    @cached_property
+    def immediately_watched(self) -> frozenset[str]:
+        """The tables whose change can matter to a rule that is considered after each statement."""
+        rules = [rule for rule in self.rules.values() if rule.active and rule.coupling == IMMEDIATE]
+        return self.tables_below(name for rule in rules for name in (*rule.reads, *rule.event_relations))
+
+    def tables_below(self, names: Iterable[str]) -> frozenset[str]:
+        """The tables that the relations stand on, and those among them."""
+        found: set[str] = set()
+        for name in names:
+            relation = self.get(name)
+            found |= self.tables_below(relation.depends_on) if isinstance(relation, View) else {name}
+        return frozenset(found)
 
     @cached_property
     def has_independent(self) -> bool:

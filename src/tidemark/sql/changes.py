@@ -13,7 +13,7 @@ from tidemark.algebra.plans import Given, Plan, Project, Scan
 from tidemark.errors import TidemarkError
 from tidemark.sql import statements as st
 from tidemark.sql.assignment import assigned, constant
-from tidemark.sql.catalog import Catalog, Table, View
+from tidemark.sql.catalog import RULE_TABLES, Catalog, Table, View
 from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
 from tidemark.sql.grouping import no_aggregates
 from tidemark.sql.lowering import attached, filtered
@@ -65,6 +65,8 @@ def table_for_change(name: str, catalog: Catalog, source: Source, node: exp.Expr
         raise source.error("not_a_table", f"{name!r} is a view: change the tables below it", node)
     if name == CLOCK:
         raise source.error("reserved_name", "the clock is moved by transactions and by tick()", node)
+    if name in RULE_TABLES:
+        raise source.error("reserved_name", f"{name!r} is written by rules alone", node)
     return relation
 
 
