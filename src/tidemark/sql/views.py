@@ -27,10 +27,7 @@ def bind_view(statement: CreateView, catalog: Catalog, source: Source, seen: Map
     ``seen`` has the numbers of columns that it saw when it was first defined; by default it sees all there are.
     """
     source = replace(source, now=None)
-    lagging = {
-        k for k, v in statement.options.items() if statement.materialized and is_lag_option(k, v, statement, source)
-    }
-    check_options({k: v for k, v in statement.options.items() if k not in lagging}, source, external=statement.external)
+    check_options(_own_options(statement, source), source, external=statement.external)
     binder = QueryBinder(source, narrowed(catalog, seen or {}), bounds=bounds_of(statement.options))
     itself = _named_in(statement)
     if itself is not None and catalog.get(statement.name) is None:
