@@ -12,7 +12,7 @@ from tidemark.database.database import Database
 from tidemark.database.progress import Listener
 from tidemark.errors import TidemarkError
 from tidemark.network.maintenance import maintenance
-from tidemark.sql.catalog import Catalog, Relation, Table
+from tidemark.sql.catalog import Catalog, Relation, Table, kind_of
 from tidemark.sql.text import fold
 
 
@@ -103,7 +103,7 @@ def _described(found: Relation, catalog: Catalog, database: Database) -> Descrip
     if isinstance(found, Table):
         key = found.primary_key
     elif found.materialized:
-        kind, strategy = "materialized view", found.options.get("strategy", "auto")
+        kind, strategy = kind_of(found), found.options.get("strategy", "auto")
     else:
         kind = "view"
     return Description(
