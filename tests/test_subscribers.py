@@ -107,3 +107,20 @@ def test_a_subscriber_that_may_be_forgotten_begins_anew(db: tm.Database) -> None
     assert error.value.code == "version"
     first = db.subscribe("t", name="mirror").poll()
     assert first is not None and len(first.inserted) == 9
+
+
+def test_versions_that_are_too_old_go(db: tm.Database, clock: Clock) -> None:
+    db.insert("t", [(1, 1)])
+    db.execute("ALTER LOG SET (age = '1 day')")
+    known = db.version
+    clock.pass_by(hours=20)
+    db.insert("t", [(2, 2)])
+    db.execute("ALTER LOG SET (age = '1 day')")
+    assert db.changes("t").num_rows == 2, "nothing is a day old"
+    clock.pass_by(hours=5)
+    db.insert("t", [(3, 3)])
+    db.execute("ALTER LOG SET (age = '1 day')")
+    assert db.changes("t", since=known).num_rows == 2
+    with pytest.raises(tm.TidemarkError) as error:
+        db.changes("t")
+    assert error.value.code == "version" and f"the oldest version is {known}" in str(error.value)

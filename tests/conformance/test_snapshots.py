@@ -110,3 +110,21 @@ def test_columns_that_come_later_do_not_disturb_a_snapshot(db: tm.Database) -> N
     db.execute("INSERT INTO account VALUES (9, 'Cy', 1, 'y')")
     db.execute("REFRESH s")
     assert rows(db.query("SELECT * FROM s")) == [("Ada", 2), ("Ben", 1), ("Cy", 2)]
+
+
+@pytest.mark.parametrize("engine", ["reference", "duckdb"], indirect=True)
+def test_a_snapshot_that_is_far_behind_is_evaluated_as_a_whole_and_its_change_is_exact(db: tm.Database) -> None:
+    db.execute(SETUP)
+    query = "SELECT owner, COUNT(*) AS n, SUM(balance) AS total FROM account GROUP BY owner"
+    db.execute(f"CREATE SNAPSHOT auto AS {query} REFRESH ON DEMAND")
+    db.execute(f"CREATE SNAPSHOT followed WITH (strategy = 'incremental') AS {query} REFRESH ON DEMAND")
+    for number in range(100, 320):
+        db.insert("account", [(number, f"p{number % 3}", number)])
+    strategies = {}
+    for name in ("auto", "followed"):
+        db.execute(f"REFRESH {name}")
+        strategies[name] = set(db.trace(db.version)["strategy"].to_pylist())
+        changes = changes_at(db, name)
+        assert len(changes) == 3 and all(weight == 1 for weight in changes.values())
+    assert strategies["auto"] == {"complete"} and "complete" not in strategies["followed"]
+    assert rows(db.query("SELECT * FROM auto")) == rows(db.query("SELECT * FROM followed")) == rows(db.query(query))

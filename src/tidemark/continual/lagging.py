@@ -45,11 +45,12 @@ class Lagging:
         wave = propagate(self.network, deltas, engine, cache)
         return self._own(wave)
 
-    def evaluated(self, engine: Engine, cache: RefreshCache) -> Wave:
-        """The change to what the definition gives now, from the whole of it: for one whose log is gone."""
+    def evaluated(self, engine: Engine, cache: RefreshCache, reason: str) -> Wave:
+        """The change to what the definition gives now, from the whole of it: for one whose log is gone, or too long."""
         nodes = {node.name: replace(node, strategy=REPLACED, shared=()) for node in self.stored}
         whole = Network(nodes)
-        return self._own(propagate(whole, {}, engine, replace(cache, plans={}, finders={}, interests={}, columns={})))
+        wave = propagate(whole, {}, engine, replace(cache, plans={}, finders={}, interests={}, columns={}))
+        return self._own(Wave(wave.deltas, [replace(step, reason=reason) for step in wave.steps]))
 
     def _own(self, wave: Wave) -> Wave:
         """The wave without the deltas that it began with, and those that are not stored."""
