@@ -16,6 +16,7 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
+from tidemark.algebra.keys import RelationKeys
 from tidemark.algebra.plans import Given, Plan, Scan, transform
 from tidemark.database.actions import NO_PROGRAM, Outcome, Program, call, firing
 from tidemark.database.detaching import ACTION_STAGE, CONDITION_STAGE, Entry
@@ -73,6 +74,7 @@ class Reactions:
         self._waiting: list[Turn] = []
         self._chain: list[str] = []
         self._nested = 0
+        self._keys: tuple[Catalog, RelationKeys] | None = None
         self.partials = Partials(transaction.store.engine, transaction.store.catalog)
         self.detached: list[Entry] = []
         self.notices: list[tuple[str, pa.Table]] = []
@@ -262,7 +264,9 @@ class Reactions:
         if not changes:
             return {}
         catalog = self._transaction.catalog
-        known = relation_keys(catalog)
+        if self._keys is None or self._keys[0] is not catalog:
+            self._keys = (catalog, relation_keys(catalog))
+        known = self._keys[1]
         keys = {name: shortest(known[name]) if known[name] else () for name in changes}
         schemas = {name: catalog.relations[name].schema for name in changes}
         return transitions(events, changes, keys, schemas, rule.several, dict(rule.given))
