@@ -34,20 +34,34 @@ MOST_AT_ONCE: Final = 10_000
 """Entries may ask for further ones; so many are run before control goes back."""
 
 
-def run_due(store: Store, begin: Callable[[], Transaction]) -> int:
-    """Run the entries whose time has come, and those that they ask for; how many were run."""
+def run_due(store: Store, begin: Callable[[], Transaction], *, is_timed: bool = False) -> int:
+    """Run the entries whose time has come, and those that they ask for; how many were run.
+
+    ``is_timed`` leaves out those that wait for no time: what a crash left behind may need functions that the program
+    has not registered yet.
+    """
     done = 0
     while done < MOST_AT_ONCE:
         now = store.now()
-        due = next(
-            (e for e in queued(store.engine, store.catalog) if e.state == WAITING and (e.due is None or e.due <= now)),
-            None,
-        )
+        waiting = (entry for entry in queued(store.engine, store.catalog) if entry.state == WAITING)
+        due = next((entry for entry in waiting if _is_due(entry, now, is_timed=is_timed)), None)
         if due is None:
             break
         _run(due, store, begin, now)
         done += 1
     return done
+
+
+def next_due(store: Store) -> dt.datetime | None:
+    """When the next entry of the queue is due that waits for a time."""
+    if DETACHED_TABLE not in store.catalog.relations or not store.engine.rows(DETACHED_TABLE):
+        return None
+    waiting = [entry for entry in queued(store.engine, store.catalog) if entry.state == WAITING]
+    return min((entry.due for entry in waiting if entry.due is not None), default=None)
+
+
+def _is_due(entry: Entry, now: dt.datetime, *, is_timed: bool) -> bool:
+    return not is_timed if entry.due is None else entry.due <= now
 
 
 def _run(entry: Entry, store: Store, begin: Callable[[], Transaction], now: dt.datetime) -> None:

@@ -16,7 +16,7 @@ from tidemark.algebra.types import VERSION
 from tidemark.calculus.as_of import Block, resolve
 from tidemark.database.actions import FIRINGS, FIRINGS_SCHEMA, Program
 from tidemark.database.advising import Advice, advise
-from tidemark.database.apart import replay
+from tidemark.database.apart import next_due, replay
 from tidemark.database.apart import run_due as run_actions
 from tidemark.database.auditing import audit, audit_as_of
 from tidemark.database.causes import cause
@@ -32,7 +32,7 @@ from tidemark.database.pairing import paired as pairs_of
 from tidemark.database.results import Results
 from tidemark.database.retained import must_reach, retained
 from tidemark.database.rows import Rows
-from tidemark.database.scheduler import Scheduler
+from tidemark.database.scheduler import Job, Scheduler
 from tidemark.database.showing import SHOWN
 from tidemark.database.showing_rules import show_assertions, show_rules
 from tidemark.database.store import Store
@@ -83,13 +83,15 @@ class Database:
         self._continual = Continual(self._store)
         self._log = LogKeeper(self._store, self._continual)
         self._delivery = Delivery(self._store, self._continual)
-        if clock is None:
-            Scheduler(self._store, self._continual, lambda: self._open is None and self._session is None)
         self._dialect = dialect
         self._open: Transaction | None = None
         self._session: Transaction | None = None
         self._program = Program()
         self._is_running = False
+        if clock is None:
+            actions = Job(lambda: next_due(self._store), lambda: self._run_actions(is_timed=True))
+            queries = Job(self._continual.next_due, self._continual.run_due)
+            Scheduler(self._store, (actions, queries), self._is_free)
 
     # Statements
 
@@ -148,11 +150,11 @@ class Database:
         if reactions.detached and not self._is_running:
             self._run_actions()
 
-    def _run_actions(self) -> int:
+    def _run_actions(self, *, is_timed: bool = False) -> int:
         """Run the actions of rules that wait in the queue and whose time has come; how many were run."""
         was_running, self._is_running = self._is_running, True
         try:
-            return run_actions(self._store, self._begin)
+            return run_actions(self._store, self._begin, is_timed=is_timed)
         finally:
             self._is_running = was_running
 
@@ -191,6 +193,9 @@ class Database:
             self._must_be_free()
             replay(letter, self._store, self._begin)
             self.run_due()
+
+    def _is_free(self) -> bool:
+        return self._open is None and self._session is None and not self._is_running
 
     def _must_be_free(self) -> None:
         if self._open is not None or self._session is not None:

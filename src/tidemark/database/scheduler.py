@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from tidemark.database.continual import Continual
 from tidemark.database.store import Store
 
 _logger = logging.getLogger("tidemark.continual")
@@ -16,37 +16,49 @@ LONGEST_SECONDS: Final = 60.0
 """The thread looks at the clock at least this often: somebody may have set it."""
 
 
+@dataclass(frozen=True)
+class Job:
+    """Something that is to be done when its time comes: when that is, and what to do then."""
+
+    next_due: Callable[[], dt.datetime | None]
+    run_due: Callable[[], object]
+
+
 class Scheduler:
-    """Sleeps until the next time of a trigger. It begins when there is such a time, and ends with the database.
+    """Sleeps until the next time of a job. It begins when there is such a time, and ends with the database.
 
     It waits while a transaction is open. Times that passed meanwhile, or while no process had the database open, count
     as one: what was missed is made up for once, as soon as possible.
     """
 
-    def __init__(self, store: Store, continual: Continual, is_free: Callable[[], bool]) -> None:
-        self._store, self._continual, self._is_free = store, continual, is_free
+    def __init__(self, store: Store, jobs: Sequence[Job], is_free: Callable[[], bool]) -> None:
+        self._store, self._jobs, self._is_free = store, jobs, is_free
         self._thread: threading.Thread | None = None
         store.after_commit.append(lambda deltas: self.start_if_needed())
         self.start_if_needed()
 
     def start_if_needed(self) -> None:
-        if self._thread is None and not self._store.is_closed and self._continual.next_due() is not None:
+        if self._thread is None and not self._store.is_closed and self._next_due() is not None:
             self._thread = threading.Thread(target=self._run, name="tidemark scheduler", daemon=True)
             self._thread.start()
 
     def _run(self) -> None:
         with self._store.committed:
             while not self._store.is_closed:
-                try:
-                    if self._is_free():
-                        self._continual.run_due()
-                except Exception:
-                    _logger.exception("what was due could not be executed")
+                for job in self._jobs:
+                    try:
+                        if self._is_free():
+                            job.run_due()
+                    except Exception:
+                        _logger.exception("what was due could not be executed")
                 self._store.committed.wait(self._seconds())
 
     def _seconds(self) -> float:
-        due = self._continual.next_due()
+        due = self._next_due()
         if due is None or self._store.is_closed:
             return LONGEST_SECONDS
         wait = (due - self._store.now()) / dt.timedelta(seconds=1)
         return min(max(wait, 0.05), LONGEST_SECONDS)
+
+    def _next_due(self) -> dt.datetime | None:
+        return min((due for job in self._jobs if (due := job.next_due()) is not None), default=None)
