@@ -154,17 +154,20 @@ class Continual:
         if not self._store.catalog.lagging_views:
             self._net.clear()
             return
-        self._extend(deltas)
-        self._touch(deltas)
-        if self._is_working:
-            return
-        self._is_working = True
         try:
-            self._run_due()
+            self._extend(deltas)
+            self._touch(deltas)
+            if not self._is_working:
+                self._is_working = True
+                try:
+                    self._run_due()
+                finally:
+                    self._is_working = False
         except Exception:  # the transaction is committed: what follows from it must not fail it
             _logger.exception("continual queries could not be executed")
-        finally:
-            self._is_working = False
+            self._untouched, self._net = {}, {}
+        if self._is_working:
+            return
         self.after_results()
 
     def _extend(self, deltas: Mapping[str, pa.Table]) -> None:

@@ -1,0 +1,48 @@
+"""The benchmarks of what lags run, and check their answers. How long anything takes is no matter here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from rich.console import Console
+from typer.testing import CliRunner
+
+from tidemark.cli.bench.lagging import running
+from tidemark.cli.bench.plot import drawing
+from tidemark.cli.main import app
+from tidemark.cli.show import Display
+from tidemark.cli.status import Status
+
+
+def shown() -> tuple[Display, Status]:
+    console = Console(quiet=True)
+    return Display(console, None), Status(console)
+
+
+def test_snapshots_are_refreshed_after_each_lag(tmp_path: Path) -> None:
+    report = running.Snapshots(500, 10, tmp_path, *shown()).run("duckdb")
+    assert [one.lag for one in report.refreshed] == [1, 10]
+    assert all(one.rows_changed for one in report.refreshed)
+    assert "<svg" in drawing([report.chart()])
+
+
+def test_many_queries_and_a_soak_run_from_the_command_line(tmp_path: Path) -> None:
+    for options, name in ((["--continual", "12", "--quick"], "continual"), (["--soak", "40"], "soak")):
+        result = CliRunner().invoke(app, ["bench", *options, "--data", str(tmp_path)])
+        assert result.exit_code == 0, result.output
+        figures = json.loads((tmp_path / f"{name}.json").read_text())["reports"][0]
+        if name == "continual":
+            assert figures["results"] > 0
+        else:
+            assert [reading["transactions"] for reading in figures["readings"]] == list(range(4, 41, 4))
+
+
+def test_a_soak_keeps_the_log_within_its_limit(tmp_path: Path) -> None:
+    report = running.soak(60, 8, tmp_path, *shown())
+    assert all(reading.versions_kept <= 8 + 8 + 4 for reading in report.readings[2:])
+
+
+def test_only_one_benchmark_at_a_time(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["bench", "--snapshots", "--soak", "5", "--data", str(tmp_path)])
+    assert result.exit_code != 0
