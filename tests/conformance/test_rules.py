@@ -418,3 +418,13 @@ def test_what_rules_keep_cannot_be_changed_by_statements(db: tm.Database) -> Non
         with pytest.raises(tm.TidemarkError, match="reserved_name"):
             db.execute(statement)
     assert db.execute("SHOW TABLES")["name"].to_pylist() == ["t"]  # type: ignore[index]
+
+
+def test_an_update_that_cannot_be_told_is_refused_as_an_event(db: tm.Database) -> None:
+    db.execute("CREATE TABLE bag (a INT, b INT); CREATE TABLE seen (a INT)")
+    with pytest.raises(tm.TidemarkError, match="cannot be told from a deletion and an insertion") as caught:
+        db.execute(
+            "CREATE RULE r ON UPDATE OF b ON bag WHEN SELECT a FROM inserted"
+            " DO INSERT INTO seen SELECT a FROM condition"
+        )
+    assert caught.value.code == "no_key"

@@ -10,6 +10,7 @@ from typing import Any
 from tidemark.algebra.clock import CLOCK, CLOCK_SCHEMA, CLOCK_TEXT
 from tidemark.database.actions import FIRINGS, FIRINGS_SCHEMA, FIRINGS_TEXT
 from tidemark.database.detaching import DETACHED_SCHEMA, DETACHED_TABLE, DETACHED_TEXT
+from tidemark.database.pairing import key_of
 from tidemark.errors import TidemarkError
 from tidemark.sql import statements as st
 from tidemark.sql.activerules import Activation, Rule
@@ -148,3 +149,14 @@ def with_rules(catalog: Catalog, records: Iterable[Mapping[str, Any]]) -> Catalo
         active = tuple(activation(rule, tuple(arguments), catalog) for arguments in record["active"])
         catalog = catalog.with_rule(replace(rule, active=active))
     return catalog
+
+
+def must_see_updates(rule: Rule, catalog: Catalog) -> None:
+    """Refuse an UPDATE event on a relation without a key: what it did looks like a deletion and an insertion there."""
+    for event in rule.database_events:
+        if event.kind == "update":
+            try:
+                key_of(catalog.relations[event.relation], catalog)
+            except TidemarkError as error:
+                message = f"{event} cannot be told from a deletion and an insertion: {error.message}"
+                raise TidemarkError(error.code, message, hint="give the table a PRIMARY KEY, or name INSERT") from error

@@ -21,6 +21,7 @@ from tidemark.database.reading import expanded, readable
 from tidemark.database.rows import Rows, as_table
 from tidemark.database.ruling import (
     bound_anew,
+    must_see_updates,
     rules_meant,
     with_activation,
     with_rule_tables,
@@ -224,6 +225,7 @@ class Transaction:
         if statement.name in self.catalog.rules:
             raise TidemarkError("exists", f"there is already a rule {statement.name!r}", hint="DROP RULE it first")
         rule = bind_rule(statement, self.catalog, source)
+        must_see_updates(rule, self.catalog)
         self._redefine(with_rule_tables(self.catalog, rule).with_rule(rule))
         found = warnings(rule, self.catalog)
         return pa.table({"warning": pa.array(found, pa.string())}) if found else None
