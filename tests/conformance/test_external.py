@@ -94,3 +94,24 @@ def test_replaced_and_declared_anew(db: tm.Database) -> None:
     assert changes_at(db, "e") == {(2,): 1}
     with pytest.raises(TidemarkError, match="has no strategy"):
         db.execute("CREATE EXTERNAL VIEW f WITH (strategy = 'complete') AS SELECT k FROM r")
+
+
+def test_changes_beside_definitions_in_one_transaction(db: tm.Database) -> None:
+    db.execute(f"{TABLES}; CREATE EXTERNAL VIEW e AS SELECT g, COUNT(*) AS n FROM r GROUP BY g")
+    db.execute("BEGIN; CREATE TABLE other (a INT); INSERT INTO r VALUES (1, 1, 1); COMMIT")
+    assert changes_at(db, "e") == {(1, 1): 1}
+    db.execute("BEGIN; CREATE EXTERNAL VIEW f AS SELECT k FROM r; INSERT INTO r VALUES (2, 1, 1); COMMIT")
+    assert changes_at(db, "e") == {(1, 2): 1, (1, 1): -1}
+    assert changes_at(db, "f") == {(1,): 1, (2,): 1}
+    db.execute("BEGIN; ALTER TABLE r ADD COLUMN z INT; INSERT INTO r VALUES (3, 1, 1, 1); COMMIT")
+    assert changes_at(db, "e") == {(1, 3): 1, (1, 2): -1}
+    assert changes_at(db, "f") == {(3,): 1}
+
+
+def test_another_meaning_below_lets_it_begin_anew(db: tm.Database) -> None:
+    db.execute(f"{TABLES}; CREATE VIEW p AS SELECT k FROM r WHERE g > 1; CREATE EXTERNAL VIEW e AS SELECT k FROM p")
+    db.execute("INSERT INTO r VALUES (1, 1, 1), (2, 2, 2)")
+    db.execute("CREATE OR REPLACE VIEW p AS SELECT k FROM r WHERE g > 0")
+    assert changes_at(db, "e") == {(1,): 1, (2,): 1}
+    db.execute("DELETE FROM r WHERE k = 1")
+    assert changes_at(db, "e") == {(1,): -1}

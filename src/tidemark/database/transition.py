@@ -123,7 +123,7 @@ class Transition:
         """The part of the network that brings up to date what goes on; replaced views stand in it undivided."""
         if self.after is self.before:
             return self.network
-        needed = set(self.kept)
+        needed = set(self.kept) | {view.name for view in self.after.external_views if view.name in self.going_on}
         for node in reversed(list(self.network.nodes.values())):
             if node.name in needed - self.replaced:
                 needed |= {name for name in node.influents if name in self.network.nodes}

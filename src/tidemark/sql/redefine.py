@@ -77,7 +77,9 @@ def with_replaced(catalog: Catalog, view: View, source: Source) -> Catalog:
         bound = _bound_anew(other, before, view, result)
         # A plan names the columns of what it reads, so it is another one if the view begins anew with others.
         meaning = other.meaning if bound.plan == other.plan else Token()
-        result = result.with_relation(replace(bound, identity=other.identity, meaning=meaning))
+        # Of an external view there is no content from which a change could be told: it begins anew.
+        identity = Token() if other.external and meaning is not other.meaning else other.identity
+        result = result.with_relation(replace(bound, identity=identity, meaning=meaning))
     return result
 
 
