@@ -104,6 +104,10 @@ class Transition:
                 kept.add(node.name)
             elif node.is_stored or below:
                 changed.add(node.name)
+            if node.kind is NodeKind.EXTERNAL and node.name in self.going_on:
+                changed.discard(node.name)
+                if below or self._means_something_else(node.name):
+                    replaced.add(node.name)
         return frozenset(kept), frozenset(replaced)
 
     @property
@@ -135,8 +139,11 @@ class Transition:
         view = self.after.get(node.name)
         if node.name not in self.replaced or not isinstance(view, View):
             return node
-        plan = expand(view.plan, fresh)
-        return Node(node.name, NodeKind.VIEW, plan, node.level, relations_of(plan), REPLACED, (node.name,))
+        plan, known = expand(view.plan, fresh), self.before.relations[node.name]
+        # Of an external view nothing is stored: what it was is what its definition said.
+        before = known.plan if view.external and isinstance(known, View) else None
+        reads = relations_of(plan) | (frozenset() if before is None else relations_of(before))
+        return Node(node.name, node.kind, plan, node.level, reads, REPLACED, (node.name,), before=before)
 
     @property
     def new_tables(self) -> tuple[Table, ...]:

@@ -26,7 +26,7 @@ from tidemark.calculus.as_of import Block, resolve
 from tidemark.calculus.chain import differentiate
 from tidemark.calculus.first import is_kept_first
 from tidemark.calculus.group import is_merged, merged_delta, partial_sums, touched_before, with_column_keys
-from tidemark.calculus.states import new
+from tidemark.calculus.states import new, old
 from tidemark.calculus.step import with_steps
 from tidemark.calculus.terms import distribute
 from tidemark.network.rederivation import Rules
@@ -54,7 +54,7 @@ class Node:
 
     ``influents`` are the relations whose change can change this node; ``shared`` names the subplans of its plan that
     are nodes of their own; ``views`` are the views that it serves; ``rules`` are those of a recursive view that is not
-    stored.
+    stored; ``before`` is what such a view meant, if it means something else from this block on.
     """
 
     name: str
@@ -66,6 +66,7 @@ class Node:
     views: tuple[str, ...] = ()
     shared: tuple[tuple[Plan, str], ...] = ()
     rules: Rules | None = field(default=None, compare=False, repr=False)
+    before: Plan | None = None
 
     @property
     def schema(self) -> Schema:
@@ -268,7 +269,7 @@ _COMPLETE = {"complete": "declared with strategy = 'complete'", REPLACED: "its d
 
 
 def _complete(node: Node, block: Block) -> Refresh:
-    stored = Scan(node.name, node.schema, State.OLD)
+    stored = Scan(node.name, node.schema, State.OLD) if node.before is None else old(node.before)
     plan = union((new(node.plan), Negate(stored)), node.schema)
     return Refresh((Stage(distribute(resolve(plan, block))),), "complete", _COMPLETE[node.strategy])
 

@@ -159,7 +159,9 @@ def _recur(
     """The change of a recursion, which is found for all members of its fixpoint at once."""
     key = plan.of(plan.members[0][0]) if node.kind is not NodeKind.VIEW else plan
     if key not in wave.recursions:
-        at_any_cost = all(network.nodes[view].strategy == INCREMENTAL for view in node.views)
+        # Of views that begin in this transaction nothing has to be brought up to date.
+        served = [network.nodes[view] for view in node.views if view in network.nodes]
+        at_any_cost = bool(served) and all(view.strategy == INCREMENTAL for view in served)
         try:
             wave.recursions[key] = cache.recursion(node, plan, changed, network).follow(
                 given, engine, at_any_cost=at_any_cost

@@ -31,6 +31,7 @@ from tidemark.datalog.maintenance_rules import StratumRules, maintenance_rules
 from tidemark.datalog.program import Program
 from tidemark.engines.base import Engine
 from tidemark.engines.reference.arrow import from_bag
+from tidemark.log import deltas as delta_tables
 from tidemark.network.fixpoints import iteration_of
 from tidemark.network.iterating import Iterating, may_iterate
 from tidemark.network.lookups import EngineLookup, Evaluate, Readable
@@ -56,6 +57,10 @@ BESIDE_ROUNDS: Final = Budget(rounds=None, least=20_000, share=4)
 """If all would be evaluated again by rounds too."""
 BESIDE_AN_ITERATION: Final = Budget(rounds=100, least=700, share=1_000)
 """If the engine iterates by itself."""
+
+
+PATIENCE: Final = 4
+"""So many times the rounds of an evaluation may be taken to follow a change, where nothing else is allowed."""
 
 
 @dataclass(frozen=True)
@@ -112,21 +117,29 @@ class Recursion:
         lookup = EngineLookup(self.before, given, evaluate)
         changes = self.parts.changes(lookup)
         iterating = self.iterating if self._is_iterated(given, engine) else None
-        limits = Limits(self.plan.max_rounds, self.plan.max_rows)
+        # Deletions go round by round through all that was derived, which may take longer than deriving it anew does.
+        limits = Limits(self.plan.max_rounds * PATIENCE, self.plan.max_rows)
         if iterating is not None or not at_any_cost:
             limits = self._limits(given, engine)
         try:
             found = maintain(self.program, lookup, changes, self.rules, limits)
         except TooFar as error:
-            if error.rounds == self.plan.max_rounds or error.rows == self.plan.max_rows:
-                raise
             if iterating is not None:
-                return self._iterated(iterating, changes, given, engine, evaluate)
+                return self._bounded(self._iterated(iterating, changes, given, engine, evaluate), engine)
+            if at_any_cost:
+                raise
             what = f"{error.rows:,} rows" if error.rounds is None else f"{error.rounds:,} rounds"
             return self._evaluated_again(given, engine, evaluate, what)
         schemas = dict(self.plan.members)
         deltas = {name: from_bag(weights_of(found[name]), schema) for name, schema in schemas.items()}
-        return Followed(deltas, "differential", "maintenance rules", lookup.read)
+        return self._bounded(Followed(deltas, "differential", "maintenance rules", lookup.read), engine)
+
+    def _bounded(self, found: Followed, engine: Engine) -> Followed:
+        """What was found, unless a member would have more rows than it may."""
+        for name, delta in found.deltas.items():
+            if engine.rows(self.stored[name]) + delta_tables.growth(delta) > self.plan.max_rows:
+                raise TooFar(name, rows=self.plan.max_rows)
+        return found
 
     @cached_property
     def iterating(self) -> Iterating | None:

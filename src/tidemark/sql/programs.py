@@ -41,7 +41,9 @@ def _bind_program(
     check_options(statement.options, source, external=statement.external)
     text = ProgramSource(source.text, statement.start, statement.end)
     below = narrowed(catalog, seen)
-    relations = {name: r.schema for name, r in below.relations.items() if name not in statement.names}
+    # A view that is bound anew reads what it read: relations that came later are not meant by it.
+    known = ((name, relation) for name, relation in below.relations.items() if name in seen or not seen)
+    relations = {name: relation.schema for name, relation in known if name not in statement.names}
     program = bind_program(text, relations, {name: columns for name, columns in statement.heads if columns})
     for name in statement.names:
         if name not in program.predicates:

@@ -109,7 +109,7 @@ def _fixpoint(
     source: Source,
     nodes: list[exp.Expr],
     bounds: Bounds,
-) -> Fixpoint:
+) -> Plan:
     member = f"{name}^"
     sources = Sources(name)
     parts = tuple(_as_types(plan, columns) for plan in begins)
@@ -125,13 +125,24 @@ def _fixpoint(
                 "unsupported",
                 f"{name!r} is named inside {what} of its own definition",
                 node,
-                hint="a recursive query may join and filter what it defines; group or subtract outside of it",
+                hint="a recursive query may join and filter what it defines; group or subtract outside of it, and put "
+                "NOT EXISTS, NOT IN and outer joins into a subquery of FROM that does not name it",
             ) from error
     named = tuple(_renamed(rule, member, name) for rule in rules)
+    stored = Schema(
+        tuple(Field(own, f.type, f.nullable) for own, f in zip(_apart(columns.names), columns, strict=True))
+    )
     given = {"max_rounds": bounds.rounds, "max_rows": bounds.rows}
     limits = {limit: value for limit, value in given.items() if value is not None}
     assert not any(member in relations_of(part) for part in sources.names)
-    return Fixpoint(tuple(sources.names), tuple(sources.names.values()), named, ((name, columns),), name, **limits)
+    plan = Fixpoint(tuple(sources.names), tuple(sources.names.values()), named, ((name, stored),), name, **limits)
+    return plan if stored == columns else Project(plan, columns.names, plan.columns())
+
+
+def _apart(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names, or others if two are the same: what is stored needs one for each column."""
+    folded = [name.lower() for name in names]
+    return names if len(set(folded)) == len(names) else tuple(f"c{i}" for i in range(1, len(names) + 1))
 
 
 def _renamed(rule: Rule, member: str, name: str) -> Rule:

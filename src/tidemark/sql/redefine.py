@@ -70,16 +70,14 @@ def with_replaced(catalog: Catalog, view: View, source: Source) -> Catalog:
             f"the view {view.name!r} would stand on itself",
             hint="it can name neither itself nor a view that stands on it",
         )
-    if same_columns(before.schema, view.schema) and not view.external:
+    if same_columns(before.schema, view.schema):
         view = replace(view, identity=before.identity)
     result = catalog.without(view.name, *(other.name for other in above)).with_relation(view)
     for other in above:
         bound = _bound_anew(other, before, view, result)
         # A plan names the columns of what it reads, so it is another one if the view begins anew with others.
         meaning = other.meaning if bound.plan == other.plan else Token()
-        # Of an external view there is no content from which a change could be told: it begins anew.
-        identity = Token() if other.external and meaning is not other.meaning else other.identity
-        result = result.with_relation(replace(bound, identity=identity, meaning=meaning))
+        result = result.with_relation(replace(bound, identity=other.identity, meaning=meaning))
     return result
 
 
@@ -87,7 +85,7 @@ def _bound_anew(other: View, before: View, after: View, catalog: Catalog) -> Vie
     """A view that stands on a replaced one, from its text. It sees as many columns as ever while those are the same."""
     seen = dict(other.seen)
     if after.name in seen and not begins_with(after.schema, before.schema, seen[after.name]):
-        del seen[after.name]
+        seen[after.name] = len(after.schema)
     [(statement, source)] = parse_script(Source(other.text, other.dialect))
     assert isinstance(statement, Definition)
     try:
