@@ -321,8 +321,8 @@ def test_a_recursion_cannot_grow_beyond_its_limit_of_rows(db: tm.Database) -> No
 def test_columns_of_one_name_inside_a_recursion(db: tm.Database) -> None:
     db.execute(f"{EDGE}; INSERT INTO edge VALUES (1, 2), (2, 3)")
     db.execute(
-        "CREATE MATERIALIZED VIEW v AS WITH RECURSIVE t AS (SELECT a, a FROM edge UNION SELECT e.a, e.b FROM t, edge AS e)"
-        " SELECT COUNT(*) AS n FROM t"
+        "CREATE MATERIALIZED VIEW v AS WITH RECURSIVE t AS"
+        " (SELECT a, a FROM edge UNION SELECT e.a, e.b FROM t, edge AS e) SELECT COUNT(*) AS n FROM t"
     )
     db.execute("INSERT INTO edge VALUES (3, 4)")
     assert content(db, "v") == Counter([(6,)])
