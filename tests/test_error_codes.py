@@ -12,8 +12,9 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "reference" / "errors.md"
 CODE = re.compile(r"[a-z]+(_[a-z]+)*")
-MAKERS = ("TidemarkError", "error")
-"""``TidemarkError(code, …)`` and ``source.error(code, …)``; other methods of the second name take sentences."""
+MAKERS = ("TidemarkError", "error", "__init__")
+"""``TidemarkError(code, …)``, ``source.error(code, …)`` and ``super().__init__(code, …)`` of an error of its own class;
+other methods of the second name take sentences."""
 
 
 def codes_in(text: str) -> Iterator[str]:
