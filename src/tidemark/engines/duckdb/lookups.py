@@ -33,7 +33,7 @@ from tidemark.log.codes import distinct_values
 
 MOST_LITERAL_KEYS: Final = 8
 """Up to so many keys are written into the statement; parsing more costs more than handing over an Arrow table."""
-MOST_PARAMETERS: Final = 500
+MOST_PARAMETERS: Final = 2_000
 """Up to so many keys are parameters; each of them is converted by itself, so that for more Arrow is the better way."""
 SIMPLE: Final = frozenset({Kind.INT, Kind.BIGINT, Kind.VARCHAR})
 FEW: Final = 64
