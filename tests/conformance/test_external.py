@@ -127,3 +127,15 @@ def test_another_meaning_below_is_a_change(db: tm.Database) -> None:
     db.execute("CREATE OR REPLACE EXTERNAL VIEW e AS SELECT k FROM r WHERE k = 2")
     assert changes_at(db, "e") == {(3,): -1}
     assert changes_at(db, "n") == {(2,): -1, (1,): 1}
+
+
+def test_its_changes_are_events(db: tm.Database) -> None:
+    db.execute(f"{TABLES}; CREATE TABLE seen (g INT)")
+    db.execute("CREATE EXTERNAL VIEW e AS SELECT g, COUNT(*) AS n FROM r GROUP BY g")
+    db.execute(
+        "CREATE RULE born ON INSERT ON e WHEN SELECT g FROM inserted DO INSERT INTO seen SELECT g FROM condition"
+    )
+    db.execute("ACTIVATE RULE born; INSERT INTO r VALUES (1, 1, 1), (2, 2, 2); INSERT INTO r VALUES (3, 2, 2)")
+    assert bag_of(db.query("SELECT * FROM seen")) == {(1,): 1, (2,): 1}
+    reason = db.classify("e", "INSERT INTO r VALUES (4, 4, 4)").reason
+    assert reason == "e is not stored: its change is derived from its tables"

@@ -129,3 +129,13 @@ def test_limits_by_size_and_what_is_no_limit(db: tm.Database) -> None:
     for wrong in ("versions = 'many'", "size = 'big'", "age = 'old'", "colour = 'red'"):
         with pytest.raises(tm.TidemarkError):
             db.execute(f"ALTER LOG SET ({wrong})")
+
+
+def test_the_log_of_an_external_view_has_limits_too(db: tm.Database) -> None:
+    db.execute(f"{SETUP}; CREATE EXTERNAL VIEW e AS SELECT a FROM t")
+    fill(db, 0, 10)
+    db.execute("ALTER LOG SET (versions = 4)")
+    assert (shown(db)["e"]["oldest"], shown(db)["e"]["versions"]) == (db.version - 4, 4)
+    assert db.changes("e", since=db.version - 4).num_rows == 4
+    with pytest.raises(tm.TidemarkError, match="does not reach back"):
+        db.changes("e")

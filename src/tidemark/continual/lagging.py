@@ -8,7 +8,7 @@ log since the tidemark (``calculus.as_of``): logical rollback, and never a copy 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -69,7 +69,7 @@ def lagging(name: str, plan: Plan, strategy: str = "auto") -> Lagging:
     return Lagging(name, Network(nodes), read - nodes.keys())
 
 
-def _order(network: Network):  # type: ignore[no-untyped-def]
+def _order(network: Network) -> Callable[[str], tuple[int, int]]:
     places = {name: place for place, name in enumerate(network.nodes)}
     return lambda name: (network.nodes[name].level, places[name])
 

@@ -106,6 +106,8 @@ def _classified(view: View, change: Change, catalog: Catalog, known: Known, kept
     irrelevant = why_irrelevant(change, kept.of(view.name, whole, known.facts))
     if irrelevant is not None:
         return Classification("irrelevant", irrelevant)
+    if view.external:
+        return Classification("differential", f"{view.name} is not stored: its change is derived from its tables")
     if not view.materialized:
         return Classification("differential", f"{view.name} is not stored: it is evaluated when it is read")
     if view.options.get("strategy") == COMPLETE:

@@ -11,6 +11,7 @@ from typing import Final
 import pyarrow as pa
 
 from tidemark.algebra.plans import relations_of
+from tidemark.algebra.types import Schema
 from tidemark.analysis.finding import Finder
 from tidemark.continual.lagging import Lagging
 from tidemark.database.conditions import Moment, holds, next_time
@@ -254,7 +255,7 @@ class Continual:
     def _moment(self, view: View, standing: Standing, now: dt.datetime) -> Moment:
         store = self._store
 
-        def changes(leaf: OnChange | When) -> tuple[pa.Table, Key | None, object]:
+        def changes(leaf: OnChange | When) -> tuple[pa.Table, Key | None, Schema]:
             relation = changed_by(leaf, view, store.catalog)
             keys = store.refreshes.known.keys.get(relation.name)
             key = shortest(keys) if keys else None
@@ -264,7 +265,7 @@ class Continual:
                 delta = self._net_since(relation.name, standing.tidemark)
             return (delta_tables.no_change(relation.schema) if delta is None else delta), key, relation.schema
 
-        return Moment(now, standing.executed, changes, lambda when, rows: self._value(view, when, rows, now))  # type: ignore[arg-type]
+        return Moment(now, standing.executed, changes, lambda when, rows: self._value(view, when, rows, now))
 
     def _value(self, view: View, when: When, rows: pa.Table | None, now: dt.datetime) -> bool:
         store = self._store
@@ -416,7 +417,7 @@ class Continual:
 class _Readers:
     """Which of the relations that lag a change can matter to."""
 
-    def __init__(self, catalog: Catalog, cache: object) -> None:
+    def __init__(self, catalog: Catalog, cache: Callable[[View], tuple[Lagging, RefreshCache]]) -> None:
         self.names = {view.name for view in catalog.lagging_views}
         self._by_relation: dict[str, list[str]] = {}
         self._finders: dict[str, Finder[str] | None] = {}
@@ -439,7 +440,7 @@ class _Readers:
         if finder is None:
             entries = []
             for name in self._by_relation[relation]:
-                lag, cache = self._cache(self._views[name])  # type: ignore[operator]
+                lag, cache = self._cache(self._views[name])
                 nodes = [n for n in lag.network.nodes.values() if relation in n.influents]
                 entries += [(name, cache.influence(node, relation).filter) for node in nodes]
             finder = self._finders[relation] = Finder(entries)

@@ -616,7 +616,7 @@ class Database:
 
     def _stored_relation(self, name: str) -> Relation:
         relation = self._relation(name)
-        if isinstance(relation, View) and not (relation.materialized or relation.external):
+        if isinstance(relation, View) and not relation.is_logged:
             raise TidemarkError(
                 "not_materialized",
                 f"{relation.name!r} is a plain view: its changes are not kept",

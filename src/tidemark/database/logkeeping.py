@@ -234,7 +234,7 @@ class LogKeeper:
         others: dict[str, Cut] = {}
         log: dict[str, Forgetting] = {}
         for name, relation in store.catalog.relations.items():
-            if isinstance(relation, View) and not relation.materialized:
+            if isinstance(relation, View) and not relation.is_logged:
                 continue
             born = store.created[name]
             cut = cut_for(name, horizon, consumers)
@@ -278,7 +278,7 @@ class LogKeeper:
         consumers = self.consumers()
         rows = []
         for name, relation in store.catalog.relations.items():
-            if name == CLOCK or (isinstance(relation, View) and not relation.materialized):
+            if name == CLOCK or (isinstance(relation, View) and not relation.is_logged):
                 continue
             cut = retained(store).of(name, store.created[name])
             reading = sorted((one.mark, one.name) for one in consumers if name in one.relations)

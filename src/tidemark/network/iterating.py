@@ -28,6 +28,7 @@ import pyarrow as pa
 from tidemark.algebra.failing import can_fail
 from tidemark.algebra.plans import Difference, Fixpoint, Given, Negate, Plan, Stored, Touched, Union, union
 from tidemark.algebra.rules import Assign, Atom, Condition, Not, Part, Rule
+from tidemark.algebra.scalar import Row
 from tidemark.algebra.types import Schema
 from tidemark.calculus.terms import distribute
 from tidemark.datalog.changes import Change
@@ -151,9 +152,9 @@ def may_iterate(plan: Fixpoint) -> bool:
     return not any(isinstance(part, Condition | Assign) and can_fail(part.expression) for part in parts)
 
 
-def _as_given(rows: Iterable[tuple[object, ...]], schema: Schema) -> pa.Table:
+def _as_given(rows: Iterable[Row], schema: Schema) -> pa.Table:
     listed = dict.fromkeys(rows, 1)
-    return from_bag(listed, schema) if listed else delta_tables.no_change(schema)  # type: ignore[arg-type]
+    return from_bag(listed, schema) if listed else delta_tables.no_change(schema)
 
 
 def _renamed(rule: Rule, names: Mapping[str, str]) -> Rule:

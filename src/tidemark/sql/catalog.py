@@ -90,6 +90,11 @@ class View:
         return self.text
 
     @property
+    def is_logged(self) -> bool:
+        """Whether its changes are derived and kept in the log; those of a plain view are not."""
+        return self.materialized or self.external
+
+    @property
     def schema(self) -> Schema:
         return self.plan.schema
 

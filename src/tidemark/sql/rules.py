@@ -255,7 +255,7 @@ def _check_event(event: DatabaseEvent, catalog: Catalog, source: Source) -> None
         raise source.error(
             "unknown_relation", f"there is no relation {event.relation!r}", hint=catalog.suggestions(event.relation)
         )
-    if isinstance(relation, View) and not relation.materialized:
+    if isinstance(relation, View) and not relation.is_logged:
         raise source.error(
             "not_materialized",
             f"{event.relation!r} is a plain view: its changes are not followed",
