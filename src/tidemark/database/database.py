@@ -371,7 +371,7 @@ class Database:
         return self._store.version
 
     def changes(self, relation: str, since: int = 0, *, paired: bool = False) -> pa.Table:
-        """What each version after ``since`` did to a table or materialized view, net per version.
+        """What each version after ``since`` did to a table, or to a materialized or external view, net per version.
 
         The columns of the relation, then ``_version`` and ``_weight``. A view's initial content stands at the
         version of its creation, so the sum of all changes is the content.
