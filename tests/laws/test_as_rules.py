@@ -43,6 +43,18 @@ def test_generated_rules_keep_a_table_as_the_view_is(engine: str, name: str) -> 
             assert bag_of(db.query("SELECT * FROM copy")) == bag_of(db.query("SELECT * FROM v"))
 
 
+@pytest.mark.parametrize("engine", ["reference", "duckdb"])
+def test_generated_rules_see_updates_of_relations_with_a_key(engine: str) -> None:
+    with tm.connect(engine) as db:
+        db.execute("CREATE TABLE k (id INT PRIMARY KEY, a INT); CREATE TABLE copy (a INT, n BIGINT)")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT a, COUNT(*) AS n FROM k GROUP BY a")
+        db.execute(db.as_rules("v", "copy"))
+        db.execute("ACTIVATE RULE keep_copy_by_k; INSERT INTO k VALUES (1, 1), (2, 1), (3, 2)")
+        for change in ("UPDATE k SET a = 2 WHERE id = 1", "UPDATE k SET a = a + 1", "DELETE FROM k WHERE id = 3"):
+            db.execute(change)
+            assert bag_of(db.query("SELECT * FROM copy")) == bag_of(db.query("SELECT * FROM v"))
+
+
 @pytest.mark.parametrize(
     "query",
     [

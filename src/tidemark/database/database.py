@@ -27,7 +27,7 @@ from tidemark.database.delivery import Callback, Delivery, Registered
 from tidemark.database.detaching import DEAD, DETACHED_SCHEMA, DETACHED_TABLE
 from tidemark.database.explain import explain
 from tidemark.database.logkeeping import LogKeeper
-from tidemark.database.pairing import key_of
+from tidemark.database.pairing import key_of, relation_keys
 from tidemark.database.pairing import paired as pairs_of
 from tidemark.database.results import Results
 from tidemark.database.retained import must_reach, retained
@@ -542,7 +542,8 @@ class Database:
         """The active rules that would keep a table (of the view's name, or another) as the view is, as a script."""
         with self._store.lock:
             self._store.must_be_open()
-            return as_rules(self._view(view), self._store.catalog, target)
+            keyed = {name for name, keys in relation_keys(self._store.catalog).items() if keys}
+            return as_rules(self._view(view), self._store.catalog, keyed, target)
 
     def classify(self, view: str, dml: str) -> Classification:
         """What a statement, or a transaction of several, is to a view before it runs, and why.

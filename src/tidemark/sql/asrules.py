@@ -12,6 +12,8 @@ selections, projections, DISTINCT and groupings over tables and materialized vie
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from sqlglot import exp
 
 from tidemark.errors import TidemarkError
@@ -22,8 +24,11 @@ from tidemark.sql.text import Source, fold
 _REFUSED = (exp.SetOperation, exp.Subquery, exp.Window, exp.Limit, exp.Offset, exp.CTE, exp.Exists, exp.Values)
 
 
-def as_rules(view: View, catalog: Catalog, target: str | None = None) -> str:
-    """The text of the rules that keep a table (of the view's name, or another) as the view is."""
+def as_rules(view: View, catalog: Catalog, keyed: Container[str], target: str | None = None) -> str:
+    """The text of the rules that keep a table (of the view's name, or another) as the view is.
+
+    Of a relation that is not among ``keyed`` there are no updates: every change is a deletion or an insertion.
+    """
     [(statement, _)] = parse_script(Source(view.text, view.dialect))
     query = statement.query if isinstance(statement, CreateView) else None
     if not isinstance(query, exp.Select) or view.dialect != "postgres":
@@ -31,7 +36,9 @@ def as_rules(view: View, catalog: Catalog, target: str | None = None) -> str:
     _must_be_plain(query, view, catalog)
     shown = _shown(query, view)
     relations = list(dict.fromkeys(fold(table.this) for table in query.find_all(exp.Table)))
-    return "\n\n".join(_rule(view, query, relation, shown, target or view.name) for relation in relations)
+    return "\n\n".join(
+        _rule(view, query, relation, relation in keyed, shown, target or view.name) for relation in relations
+    )
 
 
 def _must_be_plain(query: exp.Select, view: View, catalog: Catalog) -> None:
@@ -64,7 +71,7 @@ def _shown(query: exp.Select, view: View) -> list[str]:
     return shown
 
 
-def _rule(view: View, query: exp.Select, relation: str, shown: list[str], target: str) -> str:
+def _rule(view: View, query: exp.Select, relation: str, is_keyed: bool, shown: list[str], target: str) -> str:
     touched = _touched(query, relation, view, shown)
     names = ", ".join(map(_quoted, view.schema.names))
     same = " AND ".join(f"touched.{_quoted(c)} IS NOT DISTINCT FROM {{0}}.{_quoted(c)}" for c in shown) or "TRUE"
@@ -73,9 +80,10 @@ def _rule(view: View, query: exp.Select, relation: str, shown: list[str], target
     )
     if not shown:
         meets = "TRUE"
+    events = "INSERT OR DELETE OR UPDATE" if is_keyed else "INSERT OR DELETE"
     table, whole = _quoted(target), f"(\n        {query.sql('postgres')}\n    ) AS whole({names})"
     return (
-        f"CREATE RULE {_quoted(f'keep_{target}_by_{relation}')} ON INSERT OR DELETE OR UPDATE ON {_quoted(relation)}\n"
+        f"CREATE RULE {_quoted(f'keep_{target}_by_{relation}')} ON {events} ON {_quoted(relation)}\n"
         f"DO BEGIN\n"
         f"    DELETE FROM {table} WHERE {meets.format(same.format(table))};\n"
         f"    INSERT INTO {table} SELECT * FROM {whole}\n    WHERE {meets.format(same.format('whole'))};\n"
