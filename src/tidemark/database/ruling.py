@@ -159,4 +159,5 @@ def must_see_updates(rule: Rule, catalog: Catalog) -> None:
                 key_of(catalog.relations[event.relation], catalog)
             except TidemarkError as error:
                 message = f"{event} cannot be told from a deletion and an insertion: {error.message}"
-                raise TidemarkError(error.code, message, hint="give the table a PRIMARY KEY, or name INSERT OR DELETE") from error
+                hint = "give the table a PRIMARY KEY, or name INSERT OR DELETE"
+                raise TidemarkError(error.code, message, hint=hint) from error
