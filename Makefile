@@ -3,6 +3,7 @@
 PYTHON ?= python3
 ENGINE ?= spark
 ARGS ?=
+WORKERS ?= auto
 CLUSTER_TESTS ?= tests/conformance tests/test_pandas.py
 
 .DEFAULT_GOAL := help
@@ -13,6 +14,7 @@ help: ## Show this list
 	@echo
 	@echo "  ENGINE=spark|duckdb chooses the engine of run and bench (now: $(ENGINE))"
 	@echo "  ARGS=...            is passed on to pytest and to the benchmark"
+	@echo "  WORKERS=...         is the number of processes that tests run in (now: $(WORKERS), at most 4)"
 	@echo "  PYTHON=...          is the Python that .venv is made with (now: $(PYTHON))"
 
 run: .venv/.ready ## Run the inventory example (ENGINE=spark or duckdb)
@@ -20,7 +22,8 @@ run: .venv/.ready ## Run the inventory example (ENGINE=spark or duckdb)
 	  .venv/bin/tidemark run examples/inventory/inventory.sql --engine $(ENGINE)
 
 test: .venv/.ready ## Run the tests (ARGS="-m 'not spark'" leaves Spark out)
-	@JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && .venv/bin/pytest $(ARGS)
+	@JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && \
+	  .venv/bin/pytest -n $(WORKERS) --maxprocesses 4 --dist loadgroup $(ARGS)
 
 # Each kind of session in a process of its own: Spark Connect and classic Spark do not share one. "Forced" are the
 # databases that leave all that is stored to Spark, whatever its size.
