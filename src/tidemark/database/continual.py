@@ -10,6 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from tidemark.algebra.clock import CLOCK
 from tidemark.algebra.plans import relations_of
 from tidemark.algebra.types import Schema
 from tidemark.analysis.finding import Finder
@@ -27,6 +28,7 @@ from tidemark.log.commit import noted
 from tidemark.network import Step, Wave
 from tidemark.network.refreshes import MANY_READERS, RefreshCache
 from tidemark.network.settle import settle
+from tidemark.network.unchanged import KeptParts, Unchanged
 from tidemark.sql.catalog import Catalog, View
 from tidemark.sql.continual_statements import QUERY
 from tidemark.sql.text import Source
@@ -63,6 +65,7 @@ class Continual:
         self._readers: tuple[Catalog, _Readers] | None = None
         self._is_working = False
         self._results: dict[str, dict[int, tuple[int, dt.datetime]]] = {}
+        self.kept_parts = KeptParts()
         self.after_results: Callable[[], None] = lambda: None
         store.after_commit.append(self._committed)
         store.before_read = self.read
@@ -154,7 +157,9 @@ class Continual:
     def _committed(self, deltas: Mapping[str, pa.Table]) -> None:
         if not self._store.catalog.lagging_views:
             self._net.clear()
+            self.kept_parts.clear()
             return
+        self.kept_parts.changed(deltas)
         try:
             self._extend(deltas)
             self._touch(deltas)
@@ -176,6 +181,7 @@ class Continual:
         catalog = self._store.catalog
         if self._readers is None or self._readers[0] is not catalog:
             self._net.clear()  # columns may have come
+            self.kept_parts.clear()
         elif len(self._net) > MOST_NET:
             marks = {self.standing(view.name).tidemark for view in catalog.lagging_views}
             self._net = {key: delta for key, delta in self._net.items() if key[1] in marks}
@@ -409,7 +415,8 @@ class Continual:
         nothing is known of the rows that left."""
         lag, known = lagging_of(view), self._caches.get(view.name)
         if known is None or known[0].plan is not view.plan:
-            cache = RefreshCache(ahead=lag.below, known=known_of_nothing(self._store.catalog))
+            unchanged = Unchanged(self.kept_parts, lag.below - {CLOCK})
+            cache = RefreshCache(ahead=lag.below, known=known_of_nothing(self._store.catalog), unchanged=unchanged)
             known = self._caches[view.name] = (view, cache)
         return lag, known[1]
 

@@ -30,6 +30,7 @@ from tidemark.network.nodes import Node, NodeKind, Refresh, Stage
 from tidemark.network.rederivation import Rules, rederived
 from tidemark.network.refreshes import WHOLE, RefreshCache
 from tidemark.network.settle import settle
+from tidemark.network.unchanged import Over, Unchanged
 from tidemark.network.wave import Interest, Matter, Step, Wave, given_deltas
 
 WORTH_A_PROOF: Final = 1_000_000
@@ -142,8 +143,11 @@ def _refreshed(
         if found is None and _rows_below(plan, node, engine) >= WORTH_A_PROOF:
             found = _proved(node, wave.statement, matter.deltas, given, engine, cache)
         plan = found or plan
-    delta, read = _run(plan, node, given, engine)
-    return _Done(delta, read, _strategy(plan, changed, network, wave), _reason(plan, changed, network))
+    delta, read, kept = _run(plan, node, given, engine, cache.unchanged)
+    reason = _reason(plan, changed, network)
+    if kept:
+        reason += f"; with the kept result over {', '.join(sorted(kept))}, which did not change"
+    return _Done(delta, read, _strategy(plan, changed, network, wave), reason)
 
 
 def _recur(
@@ -261,21 +265,27 @@ def _proved(
 _CHANGE: Final = "change"
 
 
-def _run(plan: Refresh, node: Node, given: dict[str, pa.Table], engine: Engine) -> tuple[pa.Table, int]:
-    """The node's delta, and how many rows were read for it."""
-    delta, read = delta_tables.no_change(node.schema), 0
+def _run(
+    plan: Refresh, node: Node, given: dict[str, pa.Table], engine: Engine, unchanged: Unchanged | None
+) -> tuple[pa.Table, int, frozenset[str]]:
+    """The node's delta, how many rows were read for it, and the relations that kept results stood for."""
+    delta, read, kept = delta_tables.no_change(node.schema), 0, frozenset[str]()
     try:
         for stage in plan.stages:
             if _is_idle(stage, given):
                 delta = delta_tables.no_change(stage.plan.schema)
             else:
-                delta = engine.evaluate(*settle(stage.plan, given, engine))
-                read += _rows_read(stage.plan, node, engine)
+                over = Over(*settle(stage.plan, given, engine))
+                if unchanged is not None and plan.strategy == "differential":
+                    over = unchanged.over_parts(over.plan, over.given, engine)
+                delta = engine.evaluate(over.plan, over.given)
+                read += _rows_read(over.plan if over.kept else stage.plan, node, engine)
+                kept |= over.kept
             if stage.result is not None:
                 given[stage.result] = delta
     except TidemarkError as error:
         raise _named(error, node) from error
-    return delta, read
+    return delta, read, kept
 
 
 def _why_irrelevant(node: Node, touched: frozenset[str], network: Network, wave: Wave, cache: RefreshCache) -> str:

@@ -32,6 +32,7 @@ from tidemark.network.build import COMPLETE, Network
 from tidemark.network.nodes import REPLACED, Node, NodeKind, Refresh, refresh
 from tidemark.network.recursion import Recursion
 from tidemark.network.relevance import ROWS
+from tidemark.network.unchanged import Unchanged
 from tidemark.network.unstored import unstored_refresh
 from tidemark.network.wave import Interest
 
@@ -48,7 +49,7 @@ NOTHING_KNOWN: Final = Known()
 
 @dataclass
 class RefreshCache:
-    """What was worked out about the nodes of one network.
+    """What was worked out about the nodes of one network. ``unchanged`` has kept results of parts of its differentials.
 
     ``without_filters`` and ``without_autonomy`` leave rungs of the ladder out, for tests and benchmarks, which compare.
     """
@@ -65,6 +66,7 @@ class RefreshCache:
     boundaries: dict[tuple[str, Shape], Boundaries | None] = field(default_factory=dict)
     autonomous: dict[tuple[str, str], tuple[Attempt, ...]] = field(default_factory=dict)
     recursions: dict[tuple[str, frozenset[str]], Recursion] = field(default_factory=dict)
+    unchanged: Unchanged | None = None
     without_filters: bool = False
     without_autonomy: bool = False
 

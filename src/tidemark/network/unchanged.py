@@ -1,0 +1,115 @@
+"""Keeping the results of parts over relations that do not change (``passes.unchanged``), where it pays.
+
+It pays if a part has far fewer rows than what it is made of, and if it is needed again before one of its relations
+changes. So a part is evaluated when it is asked for the second time while nothing under it has changed, and let go when
+something has. Whoever asks for the same part, of whatever query, is given the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from tidemark.algebra.aggregates import AggregateCall, AggregateFunction
+from tidemark.algebra.derived import PerPlan
+from tidemark.algebra.plans import Aggregate, Plan, Stored, walk
+from tidemark.engines.base import Engine
+from tidemark.passes.unchanged import Decomposed, decomposed
+
+WORTH_ROWS: Final = 50_000
+"""Over fewer stored rows than these, look-ups are as cheap."""
+MOST_ROWS: Final = 20_000
+SHARE: Final = 4
+"""A part is kept if it has at most so many rows, and no more than this share of the rows below it."""
+MOST_KEPT: Final = 64
+
+
+@dataclass
+class _Part:
+    """A part: how often it was asked for since something under it changed, its rows, and how many rows were below it
+    when it had too many."""
+
+    relations: frozenset[str]
+    asked: int = 0
+    rows: pa.Table | None = None
+    too_large_over: int = 0
+
+
+class KeptParts:
+    """The parts that are known, by their plans."""
+
+    def __init__(self, worth_rows: int = WORTH_ROWS, share: int = SHARE) -> None:
+        self._parts: dict[Plan, _Part] = {}
+        self.worth_rows, self.share = worth_rows, share
+
+    def rows(self, plan: Plan, engine: Engine) -> pa.Table | None:
+        """The rows of a part, if it pays to have them."""
+        part = self._parts.get(plan)
+        if part is None:
+            self._make_room()
+            part = self._parts[plan] = _Part(frozenset(_relations(plan)))
+        part.asked += 1
+        if part.rows is None and part.asked > 1:
+            part.rows = self._evaluated(plan, part, engine)
+        return part.rows
+
+    def _evaluated(self, plan: Plan, part: _Part, engine: Engine) -> pa.Table | None:
+        below = sum(engine.rows(relation) for relation in _relations(plan))
+        if below < self.worth_rows or below <= 2 * part.too_large_over:
+            return None
+        count = Aggregate(plan, ("rows",), (), (AggregateCall(AggregateFunction.COUNT_ROWS),))
+        rows = engine.fetch(count, {}).column(0)[0].as_py()
+        if rows > min(MOST_ROWS, below // self.share):
+            part.too_large_over = below
+            return None
+        return engine.evaluate(plan, {})
+
+    def changed(self, relations: Iterable[str]) -> None:
+        """Let go of the rows that are made of these relations."""
+        others = frozenset(relations)
+        for part in self._parts.values():
+            if part.relations & others:
+                part.rows, part.asked = None, 0
+
+    def clear(self) -> None:
+        self._parts.clear()
+
+    def _make_room(self) -> None:
+        while len(self._parts) >= MOST_KEPT:
+            del self._parts[next(iter(self._parts))]
+
+
+@dataclass
+class Unchanged:
+    """What the differentials of one network can take from kept parts. ``relations`` are those below it."""
+
+    kept: KeptParts
+    relations: frozenset[str]
+
+    def __post_init__(self) -> None:
+        self._decomposed: PerPlan[Decomposed] = PerPlan(lambda plan: decomposed(plan, self.relations))
+
+    def over_parts(self, plan: Plan, given: Mapping[str, pa.Table], engine: Engine) -> Over:
+        """The plan over what is kept of its parts."""
+        found = self._decomposed(plan)
+        tables = {name: rows for name, part in found.parts if (rows := self.kept.rows(part, engine)) is not None}
+        if not tables:
+            return Over(plan, given)
+        kept = frozenset(relation for name, part in found.parts if name in tables for relation in _relations(part))
+        return Over(found.keeping(frozenset(tables)), {**given, **tables}, kept)
+
+
+@dataclass(frozen=True)
+class Over:
+    """A plan, what it is given, and the relations that kept rows stand for."""
+
+    plan: Plan
+    given: Mapping[str, pa.Table]
+    kept: frozenset[str] = frozenset()
+
+
+def _relations(plan: Plan) -> list[str]:
+    return [part.relation for part in walk(plan) if isinstance(part, Stored)]
