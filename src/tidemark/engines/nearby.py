@@ -92,6 +92,21 @@ def near(plan: Plan, given: Mapping[str, pa.Table], lookup: Lookup) -> tuple[Pla
     return surroundings.rebuilt(frozenset(search.found), frozenset(search.settled)), rows
 
 
+def out_of_reach(plan: Plan) -> frozenset[str]:
+    """The stored relations of a plan that no equality leads to from its deltas: whatever they are, all of them is
+    read."""
+    surroundings = _surroundings(plan)
+    reached = {number for number, leaf in enumerate(surroundings.leaves) if isinstance(leaf, Given)}
+    while more := {
+        link.far
+        for link in surroundings.links
+        if link.far not in reached and all(number in reached for number, _ in link.near)
+    }:
+        reached |= more
+    leaves = enumerate(surroundings.leaves)
+    return frozenset(leaf.relation for i, leaf in leaves if isinstance(leaf, Stored) and i not in reached)
+
+
 class _Search:
     """Follows the links of a plan from its deltas, and collects what it finds."""
 

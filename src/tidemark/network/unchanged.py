@@ -1,8 +1,9 @@
 """Keeping the results of parts over relations that do not change (``passes.unchanged``), where it pays.
 
-It pays if a part has far fewer rows than what it is made of, and if it is needed again before one of its relations
-changes. So a part is evaluated when it is asked for the second time while nothing under it has changed, and let go when
-something has. Whoever asks for the same part, of whatever query, is given the same rows.
+It pays if a part has far fewer rows than what it is made of, if no look-ups lead from the delta to the few rows of it
+that matter (``engines.nearby``: they are as fast), and if it is needed again before one of its relations changes. So a
+part is evaluated when it is asked for the second time while nothing under it has changed, and let go when something
+has. Whoever asks for the same part, of whatever query, is given the same rows.
 """
 
 from __future__ import annotations
@@ -17,14 +18,21 @@ from tidemark.algebra.aggregates import AggregateCall, AggregateFunction
 from tidemark.algebra.derived import PerPlan
 from tidemark.algebra.plans import Aggregate, Plan, Stored, walk
 from tidemark.engines.base import Engine
+from tidemark.engines.nearby import out_of_reach
 from tidemark.passes.unchanged import Decomposed, decomposed
 
-WORTH_ROWS: Final = 50_000
-"""Over fewer stored rows than these, look-ups are as cheap."""
-MOST_ROWS: Final = 20_000
-SHARE: Final = 4
-"""A part is kept if it has at most so many rows, and no more than this share of the rows below it."""
 MOST_KEPT: Final = 64
+
+
+@dataclass(frozen=True)
+class Terms:
+    """When it pays: over at least so many stored rows, for at most so many rows and such a share of those, and for
+    parts ``in_reach`` of look-ups or only for others."""
+
+    worth_rows: int = 20_000
+    most_rows: int = 20_000
+    share: int = 4
+    in_reach: bool = False
 
 
 @dataclass
@@ -41,9 +49,9 @@ class _Part:
 class KeptParts:
     """The parts that are known, by their plans."""
 
-    def __init__(self, worth_rows: int = WORTH_ROWS, share: int = SHARE) -> None:
+    def __init__(self) -> None:
         self._parts: dict[Plan, _Part] = {}
-        self.worth_rows, self.share = worth_rows, share
+        self.terms = Terms()
 
     def rows(self, plan: Plan, engine: Engine) -> pa.Table | None:
         """The rows of a part, if it pays to have them."""
@@ -58,11 +66,11 @@ class KeptParts:
 
     def _evaluated(self, plan: Plan, part: _Part, engine: Engine) -> pa.Table | None:
         below = sum(engine.rows(relation) for relation in _relations(plan))
-        if below < self.worth_rows or below <= 2 * part.too_large_over:
+        if below < self.terms.worth_rows or below <= 2 * part.too_large_over:
             return None
         count = Aggregate(plan, ("rows",), (), (AggregateCall(AggregateFunction.COUNT_ROWS),))
         rows = engine.fetch(count, {}).column(0)[0].as_py()
-        if rows > min(MOST_ROWS, below // self.share):
+        if rows > min(self.terms.most_rows, below // self.terms.share):
             part.too_large_over = below
             return None
         return engine.evaluate(plan, {})
@@ -90,11 +98,20 @@ class Unchanged:
     relations: frozenset[str]
 
     def __post_init__(self) -> None:
-        self._decomposed: PerPlan[Decomposed] = PerPlan(lambda plan: decomposed(plan, self.relations))
+        self._decomposed: PerPlan[Decomposed] = PerPlan(self._parts_of)
+
+    def _parts_of(self, plan: Plan) -> Decomposed:
+        """The parts of a plan that would be read as a whole each time."""
+        found, far = decomposed(plan, self.relations), out_of_reach(plan)
+        worth = frozenset(name for name, part in found.parts if far & {*_relations(part)} or self.kept.terms.in_reach)
+        parts = tuple((name, part) for name, part in found.parts if name in worth)
+        return Decomposed(found.keeping(worth) if parts else plan, parts)
 
     def over_parts(self, plan: Plan, given: Mapping[str, pa.Table], engine: Engine) -> Over:
         """The plan over what is kept of its parts."""
         found = self._decomposed(plan)
+        if not found.parts:
+            return Over(plan, given)
         tables = {name: rows for name, part in found.parts if (rows := self.kept.rows(part, engine)) is not None}
         if not tables:
             return Over(plan, given)

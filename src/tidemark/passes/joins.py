@@ -63,14 +63,16 @@ class Joins:
         old = [column for leaf in leaves for column in self.columns_of(leaf)]
         return {o: Column(new, f.name, f.type, f.nullable) for new, (o, f) in enumerate(zip(old, fields, strict=True))}
 
-    def outward(self, start: int) -> list[int]:
-        """The leaves in the order in which conditions lead to them from one; empty if they do not lead to all."""
+    def outward(self, start: int, *, through_products: bool = False) -> list[int]:
+        """The leaves in the order in which conditions lead to them from one; empty if they do not lead to all, unless
+        products do."""
         order, waiting = [start], [i for i in range(len(self.leaves)) if i != start]
         while waiting:
             present = set(order)
             found = next((i for i in waiting if any(i in link and link & present for link in self.links)), None)
-            if found is None:
+            if found is None and not through_products:
                 return []
+            found = waiting[0] if found is None else found
             order.append(found)
             waiting.remove(found)
         return order

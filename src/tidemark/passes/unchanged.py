@@ -72,11 +72,9 @@ def _over_parts(plan: Join, joins: Joins, unchanged: Set[str], parts: dict[str, 
         if not any(link and link <= set(group) for group in groups)
     ]
     over = Joins(tuple(leaves), tuple(renumbered(condition, columns) for condition in between))
-    outward = over.outward(next((i for i, leaf in enumerate(leaves[: len(moving)]) if reads_delta(leaf)), 0))
-    if not outward:
-        return None
+    start = next((i for i, leaf in enumerate(leaves[: len(moving)]) if reads_delta(leaf)), 0)
     parts |= found
-    joined, places = over.joined(outward)
+    joined, places = over.joined(over.outward(start, through_products=True))
     return Project(joined, plan.schema.names, tuple(places[columns[c].index] for c in range(len(plan.schema))))
 
 
