@@ -52,8 +52,6 @@ def test_refreshes_over_kept_parts_are_exact(engine: str, name: str) -> None:
             if db.version > version + 1:
                 taken |= {reason.partition("kept result over ")[2] for step in steps(db) if (reason := step["reason"])}
     assert taken - {""}, "no refresh was over a kept part"
-    if name == "failing":
-        assert taken <= {"", "t, which did not change"}, "what can fail is not evaluated apart"
 
 
 @pytest.mark.parametrize("engine", ["reference", "duckdb"])
