@@ -56,5 +56,5 @@ def open_database(engine: str, request: pytest.FixtureRequest, path: Path) -> tm
         session: Any = request.getfixturevalue("spark")
         return tm.Database(SparkEngine(str(path / "lake"), session, **SPARK[engine]))
     if engine == "duckdb by statements":
-        return tm.Database(DuckDBEngine(by_statements=True))
+        return tm.Database(DuckDBEngine(by_statements=True, gather_at=3))
     return tm.connect(engine)

@@ -43,7 +43,8 @@ def clock() -> Clock:
 def opened(engine: str, clock: Clock) -> tm.Database:
     if engine == "reference":
         return tm.Database(ReferenceEngine(), clock=clock)
-    return tm.Database(DuckDBEngine(by_statements=engine == "duckdb by statements"), clock=clock)
+    by_statements = engine == "duckdb by statements"
+    return tm.Database(DuckDBEngine(by_statements=by_statements, gather_at=2 if by_statements else 128), clock=clock)
 
 
 @pytest.fixture(params=HERE)

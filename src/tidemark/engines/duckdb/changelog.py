@@ -1,4 +1,8 @@
-"""The log of changes in a DuckDB database: small deltas as Arrow in one table, large ones in tables of their own."""
+"""The log of changes in a DuckDB database: small deltas as Arrow in one table, large ones in tables of their own.
+
+Small deltas are quick to add and slow to read, one by one. So when a relation has many, they are moved to its own
+table, where reading them takes as long as their rows are many.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +28,8 @@ def append(
     relations: Mapping[str, StoredRelation],
     deltas: Mapping[str, pa.Table],
     version: int,
-) -> None:
-    """Log the deltas of one commit."""
+) -> list[str]:
+    """Log the deltas of one commit, and say which of them as small ones."""
     inline: list[object] = []
     for name, delta in deltas.items():
         if not relations[name].logged or not delta.num_rows:
@@ -33,27 +37,56 @@ def append(
         if delta.num_rows <= MOST_ROWS_INLINE:
             inline += [version, name, _to_bytes(delta)]
         else:
-            _append_rows(connection, relations[name], delta, version)
+            _append_rows(connection, relations[name], _stamped(delta, version))
     if inline:
         places = ", ".join(["(?, ?, ?)"] * (len(inline) // 3))
         connection.execute(f"INSERT INTO {OWN_SCHEMA}.log VALUES {places}", inline)
+    return [str(name) for name in inline[1::3]]
+
+
+def counted(connection: duckdb.DuckDBPyConnection) -> dict[str, int]:
+    """How many small deltas each relation has."""
+    return dict(connection.execute(f"SELECT relation, count(*) FROM {OWN_SCHEMA}.log GROUP BY ALL").fetchall())
+
+
+def gather(connection: duckdb.DuckDBPyConnection, relation: StoredRelation) -> None:
+    """Move the small deltas of a relation to its own table, inside a transaction of the engine."""
+    parts = _inline(connection, relation, -1)
+    if parts:
+        _append_rows(connection, relation, pa.concat_tables(parts))
+        forget(connection, relation)
 
 
 def read(connection: duckdb.DuckDBPyConnection, relation: StoredRelation, since: int) -> pa.Table:
     """The changes of a relation after a version, in the order of versions."""
-    schema = relation.schema.arrow.append(pa.field(VERSION, pa.int64())).append(pa.field(WEIGHT, pa.int64()))
+    schema = _schema(relation)
     shown = ", ".join(quote(name) for name in schema.names)
     rows = connection.sql(f"SELECT {shown} FROM {relation.log_table} WHERE {VERSION} > {int(since)}").to_arrow_table()
-    parts = [rows.rename_columns(schema.names).cast(schema)]
+    parts = [rows.rename_columns(schema.names).cast(schema), *_inline(connection, relation, since)]
+    return pa.concat_tables(parts).sort_by(VERSION)
+
+
+def _inline(connection: duckdb.DuckDBPyConnection, relation: StoredRelation, since: int) -> list[pa.Table]:
+    """The small deltas of a relation after a version, each with its version, in order."""
+    schema = _schema(relation)
     found = connection.execute(
         f"SELECT version, delta FROM {OWN_SCHEMA}.log WHERE relation = ? AND version > ? ORDER BY version",
         [relation.name, since],
     ).fetchall()
+    parts = []
     for version, data in found:
         delta = delta_tables.extended(pa.ipc.open_stream(data).read_all(), relation.schema, relation.added)
-        stamp = pa.array([version] * delta.num_rows, pa.int64())
-        parts.append(delta.add_column(delta.num_columns - 1, VERSION, stamp).cast(schema))
-    return pa.concat_tables(parts).sort_by(VERSION)
+        parts.append(_stamped(delta, version).cast(schema))
+    return parts
+
+
+def _schema(relation: StoredRelation) -> pa.Schema:
+    return relation.schema.arrow.append(pa.field(VERSION, pa.int64())).append(pa.field(WEIGHT, pa.int64()))
+
+
+def _stamped(delta: pa.Table, version: int) -> pa.Table:
+    stamp = pa.repeat(pa.scalar(version, pa.int64()), delta.num_rows)
+    return delta.add_column(delta.num_columns - 1, VERSION, stamp)
 
 
 def forget(connection: duckdb.DuckDBPyConnection, relation: StoredRelation) -> None:
@@ -61,17 +94,12 @@ def forget(connection: duckdb.DuckDBPyConnection, relation: StoredRelation) -> N
     connection.execute(f"DELETE FROM {OWN_SCHEMA}.log WHERE relation = ?", [relation.name])
 
 
-def _append_rows(
-    connection: duckdb.DuckDBPyConnection, relation: StoredRelation, delta: pa.Table, version: int
-) -> None:
-    names = [f"c{i}" for i in range(len(relation.schema))]
+def _append_rows(connection: duckdb.DuckDBPyConnection, relation: StoredRelation, stamped: pa.Table) -> None:
+    names = [*(f"c{i}" for i in range(len(relation.schema))), VERSION, WEIGHT]
     columns = ", ".join(quote(name) for name in (*relation.schema.names, VERSION, WEIGHT))
-    connection.register("delta", delta.rename_columns([*names, WEIGHT]))
+    connection.register("delta", stamped.rename_columns(names))
     try:
-        shown = ", ".join(names)
-        connection.execute(
-            f"INSERT INTO {relation.log_table} ({columns}) SELECT {shown}, {version}, {WEIGHT} FROM delta"
-        )
+        connection.execute(f"INSERT INTO {relation.log_table} ({columns}) SELECT {', '.join(names)} FROM delta")
     finally:
         connection.unregister("delta")
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +37,10 @@ from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
 from tidemark.log.commit import Commit, Creation, Forgetting, Loaded, Logged
 
+_logger = logging.getLogger("tidemark.duckdb")
 STATEMENTS_KEPT = 512
+GATHER_AT = 128
+GATHERED_AT_ONCE = 4
 CHECKPOINT_EVERY = 4
 """After so many times that something was forgotten the file is brought up to date."""
 COUNTED_AT_ONCE = 50
@@ -54,17 +59,19 @@ class DuckDBEngine:
     """Embedded, in memory (``path=None``) or durable in one file.
 
     A handful of rows is evaluated in this process, by the interpreter and point reads; ``by_statements`` runs every
-    plan as a statement instead, so that tests see both ways.
+    plan as a statement instead, so that tests see both ways. A relation's small deltas in the log are gathered when
+    there are ``gather_at`` of them.
     """
 
     name = "duckdb"
 
-    def __init__(self, path: str | None = None, *, by_statements: bool = False) -> None:
+    def __init__(self, path: str | None = None, *, by_statements: bool = False, gather_at: int = GATHER_AT) -> None:
         self.path = None if path is None else os.path.realpath(path)
         self._by_statements = by_statements
         self._relations: dict[str, StoredRelation] = {}
         self._rows: dict[str, int] = {}
         self._forgotten = 0
+        self._gather_at, self._inline = gather_at, Counter[str]()
         self._statements: dict[tuple[int, _Form], tuple[Plan, str, tuple[str, ...]]] = {}
         self._connection = _open(path)
         self._given = GivenTables(self._connection)
@@ -88,6 +95,7 @@ class DuckDBEngine:
             for altered in change.get("altered", ()):
                 self._relations[altered["name"]] = _altered_from_json(altered, self._relations[altered["name"]])
         self._count()
+        self._inline = Counter(changelog.counted(self._connection))
         return Loaded(version, tuple(records), notes.read(self._connection))
 
     def _count(self) -> None:
@@ -184,7 +192,7 @@ class DuckDBEngine:
             self._lookups.forget_needs()
         self._connection.execute("BEGIN")
         try:
-            self._apply(commit)
+            inline = self._apply(commit)
             self._connection.execute("COMMIT")
             self._given.release()
         except BaseException as error:
@@ -195,6 +203,24 @@ class DuckDBEngine:
             raise
         finally:
             self._lookups.forget((*commit.deltas, *commit.dropped, *(change.relation for change in commit.altered)))
+        self._inline.update(inline)
+        self._gather([name for name in inline if self._inline[name] >= self._gather_at][:GATHERED_AT_ONCE])
+
+    def _gather(self, names: Sequence[str]) -> None:
+        """Make the log of relations with many small deltas quick to read. What is committed does not depend on it."""
+        if not names:
+            return
+        self._connection.execute("BEGIN")
+        try:
+            for name in names:
+                changelog.gather(self._connection, self._relations[name])
+            self._connection.execute("COMMIT")
+        except duckdb.Error:
+            self._rollback()
+            _logger.exception("the log could not be gathered")
+            return
+        for name in names:
+            del self._inline[name]
 
     def _kept(self, commit: Commit) -> Callable[[], tuple[dict[str, StoredRelation], dict[str, int]]]:
         """What is known of the relations now. There may be many: unless definitions change, none is copied."""
@@ -205,12 +231,14 @@ class DuckDBEngine:
         before = {name: rows[name] for name in commit.deltas if name in rows}
         return lambda: (relations, {**rows, **before})
 
-    def _apply(self, commit: Commit) -> None:
+    def _apply(self, commit: Commit) -> list[str]:
+        """Store everything, and say of which relations small deltas were logged."""
         for name in commit.dropped:
             relation = self._relations.pop(name)
             changelog.forget(self._connection, relation)
             drop(self._connection, relation)
             self._rows.pop(name, None)
+            self._inline.pop(name, None)
         for alteration in commit.altered:
             before = self._relations[alteration.relation]
             self._relations[before.name] = alter(self._connection, before, alteration)
@@ -222,7 +250,7 @@ class DuckDBEngine:
                 applying = Applying(self._connection, self._relations[name], delta, self._given.name_of, key)
                 applying.run(self._lookups.of(name))
                 self._rows[name] += delta_tables.growth(delta)
-        changelog.append(self._connection, self._relations, commit.deltas, commit.version)
+        inline = changelog.append(self._connection, self._relations, commit.deltas, commit.version)
         created = [_relation_to_json(self._relations[creation.relation]) for creation in commit.created]
         altered = [_altered_to_json(self._relations[alteration.relation]) for alteration in commit.altered]
         change = json.dumps({"created": created, "dropped": list(commit.dropped), "altered": altered})
@@ -231,6 +259,7 @@ class DuckDBEngine:
             [commit.version, commit.time.replace(tzinfo=None), list(commit.catalog), commit.trace, change],
         )
         notes.write(self._connection, commit.notes)
+        return inline
 
     def _create(self, creation: Creation, given: Mapping[str, pa.Table]) -> None:
         relation = StoredRelation(
