@@ -9,6 +9,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from tidemark.cli.bench.lagging import running
+from tidemark.cli.bench.lagging.snapshots import Snapshots
 from tidemark.cli.bench.plot import drawing
 from tidemark.cli.main import app
 from tidemark.cli.show import Display
@@ -21,9 +22,10 @@ def shown() -> tuple[Display, Status]:
 
 
 def test_snapshots_are_refreshed_after_each_lag(tmp_path: Path) -> None:
-    report = running.Snapshots(500, 10, tmp_path, *shown()).run("duckdb")
-    assert [one.lag for one in report.refreshed] == [1, 10]
-    assert all(one.rows_changed for one in report.refreshed)
+    for _ in range(2):  # the second time over what the first has kept
+        report = Snapshots(500, 10, tmp_path, *shown()).run("duckdb")
+        assert [one.lag for one in report.refreshed] == [1, 10]
+        assert all(one.rows_changed for one in report.refreshed)
     assert "<svg" in drawing([report.chart()])
 
 
@@ -44,5 +46,5 @@ def test_a_soak_keeps_the_log_within_its_limit(tmp_path: Path) -> None:
 
 
 def test_only_one_benchmark_at_a_time(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["bench", "--snapshots", "--soak", "5", "--data", str(tmp_path)])
+    result = CliRunner().invoke(app, ["bench", "--snapshots", "3", "--soak", "5", "--data", str(tmp_path)])
     assert result.exit_code != 0

@@ -243,10 +243,16 @@ def bench_command(
             "--autonomous", help="Measure V1 kept from its own content and the change alone, and filters, instead."
         ),
     ] = False,
-    is_snapshots: Annotated[
-        bool,
-        typer.Option("--snapshots", help="Measure refreshes of snapshots that lag, beside recomputing, instead."),
-    ] = False,
+    most_behind: Annotated[
+        int | None,
+        typer.Option(
+            "--snapshots",
+            metavar="N",
+            min=1,
+            help="Measure refreshes of snapshots that lag by 1 to N transactions, such as 100000, instead.",
+            show_default=False,
+        ),
+    ] = None,
     continual_queries: Annotated[
         int | None,
         typer.Option(
@@ -309,8 +315,8 @@ def bench_command(
     scales = scale or ([0.01] if is_quick else [0.1, 1.0])
     if only is not None and not is_queries:
         raise typer.BadParameter("--only chooses among --queries: give both")
-    counts = (many_views, continual_queries, soaked, rules)
-    if sum((is_queries, is_autonomous, is_snapshots, is_recursion, *(count is not None for count in counts))) > 1:
+    counts = (many_views, most_behind, continual_queries, soaked, rules)
+    if sum((is_queries, is_autonomous, is_recursion, *(count is not None for count in counts))) > 1:
         raise typer.BadParameter("give one of the options that say what is measured instead")
     if is_recursion and scale is not None:
         raise typer.BadParameter("--recursion has its own graph: it takes no --scale")
@@ -324,9 +330,8 @@ def bench_command(
             suite_command.run(SuitePlan(engines, scales, times, data, chosen), *shown)
         elif is_autonomous:
             ladder_command.run(LadderPlan(engines, scales, times, data), *shown)
-        elif is_snapshots:
-            rows, most = (10_000, 100) if is_quick else (1_000_000, None)
-            lagging_command.snapshots(engines, rows, most, data, *shown)
+        elif most_behind is not None:
+            lagging_command.snapshots(engines, 10_000 if is_quick else 5_000_000, most_behind, data, *shown)
         elif continual_queries is not None:
             lagging_command.continual(continual_queries, 30 if is_quick else 300, data, *shown)
         elif soaked is not None:

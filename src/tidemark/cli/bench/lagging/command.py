@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from tidemark.cli.bench.lagging import running
 from tidemark.cli.bench.lagging.figures import CLOCK
+from tidemark.cli.bench.lagging.snapshots import Snapshots
 from tidemark.cli.bench.plot import drawing
 from tidemark.cli.bench.report import as_json
 from tidemark.cli.show import Display
 from tidemark.cli.status import Status
 
-MOST: Final = {"duckdb": 100_000, "spark": 1_000}
-"""By how many transactions the last snapshot lags behind: each takes tens of milliseconds on Spark."""
-
 
 def snapshots(
     engines: Sequence[str],
     rows: int,
-    most: int | None,
+    most: int,
     folder: Path,
     display: Display,
     progress: Display,
@@ -31,7 +29,7 @@ def snapshots(
     found = []
     for engine in engines:
         with status.showing("filling tables"):
-            report = running.Snapshots(rows, most or MOST[engine], folder, progress, status).run(engine)
+            report = Snapshots(rows, most, folder, progress, status).run(engine)
         display.result(f"{engine}, {rows:,} rows: milliseconds", report.table(), is_expandable=False)
         found.append(report)
     (folder / "snapshots.svg").write_text(drawing([report.chart() for report in found]))

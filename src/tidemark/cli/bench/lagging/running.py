@@ -1,4 +1,4 @@
-"""Running the three: each in a database of its own, whose answers are checked at the end."""
+"""Running many queries and the soak: each in a database of its own, whose answers are checked at the end."""
 
 from __future__ import annotations
 
@@ -11,93 +11,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidemark.cli.bench.clock import spent_on
-from tidemark.cli.bench.lagging.figures import QueriesReport, Reading, Refreshed, SnapshotReport, SoakReport
+from tidemark.cli.bench.lagging.figures import QueriesReport, Reading, SoakReport
+from tidemark.cli.bench.lagging.sales import CUSTOMERS, DEFINITION, change, filled, must_be_equal
 from tidemark.cli.show import Display
 from tidemark.cli.status import Status
-from tidemark.database import Database, connect
+from tidemark.database import Database
 from tidemark.errors import TidemarkError
-
-DEFINITION: Final = (
-    "SELECT c.region, COUNT(*) AS sales, SUM(s.amount) AS amount FROM sale s JOIN customer c ON c.id = s.customer "
-    "WHERE s.amount > 10 GROUP BY c.region"
-)
-CUSTOMERS: Final = 1000
-SETUP: Final = """
-CREATE TABLE customer (id INT PRIMARY KEY, region INT);
-CREATE TABLE sale (id INT PRIMARY KEY, customer INT, amount INT);
-"""
-
-
-def filled(target: str, rows: int) -> Database:
-    """A database with sales of customers."""
-    database = connect(target)
-    database.execute(SETUP)
-    database.insert("customer", [(i, i % 50) for i in range(CUSTOMERS)])
-    step = 200_000
-    for start in range(0, rows, step):
-        some = range(start, min(start + step, rows))
-        database.insert("sale", [(i, i % CUSTOMERS, (i * 7919) % 1000) for i in some])
-    return database
-
-
-def change(database: Database, number: int, rows: int) -> None:
-    """A small transaction: a sale comes, an old one goes or is corrected."""
-    with database.transaction() as transaction:
-        transaction.insert("sale", [(rows + number, number % CUSTOMERS, number % 1000)])
-        if number % 3 == 0:
-            old = rows + number - 30
-            transaction.execute(f"DELETE FROM sale WHERE id = {old}")
-        elif number % 3 == 1:
-            transaction.execute(f"UPDATE sale SET amount = {number % 977} WHERE id = {(number * 31) % max(1, rows)}")
-
-
-class Snapshots:
-    """Refreshes of snapshots that lag behind by 1, 10, 100 … transactions."""
-
-    def __init__(self, rows: int, most: int, folder: Path, display: Display, status: Status) -> None:
-        self._rows, self._most, self._folder = rows, most, folder
-        self._display, self._status = display, status
-
-    def run(self, engine: str) -> SnapshotReport:
-        report = SnapshotReport(engine, self._rows)
-        lags = [10**power for power in range(len(str(self._most))) if 10**power <= self._most]
-        with tempfile.TemporaryDirectory(dir=self._folder, prefix="running-") as place:
-            name = "data.duckdb" if engine == "duckdb" else "lake"
-            with closing(filled(f"{engine}:{Path(place) / name}", self._rows)) as database:
-                done, total = 0, lags[-1]
-                for lag in reversed(lags):
-                    while done < total - lag:
-                        self._one(database, done, total)
-                        done += 1
-                    database.execute(f"CREATE SNAPSHOT s{lag} AS {DEFINITION} REFRESH ON DEMAND")
-                while done < total:
-                    self._one(database, done, total)
-                    done += 1
-                for lag in lags:
-                    report.refreshed.append(self._refreshed(database, lag))
-        return report
-
-    def _one(self, database: Database, number: int, total: int) -> None:
-        if number % 100 == 0:
-            self._status.step(f"transactions, {number:,} of {total:,}")
-        change(database, number, self._rows)
-
-    def _refreshed(self, database: Database, lag: int) -> Refreshed:
-        before = database.version
-        spent = spent_on(partial(database.refresh, f"s{lag}"))
-        again = min(spent_on(partial(database.query, DEFINITION)).milliseconds for _ in range(3))
-        changed = database.changes(f"s{lag}", since=before).num_rows
-        _must_be_equal(database, f"s{lag}")
-        self._display.note(f"{lag:,} behind: {spent.milliseconds:,.1f} ms, recomputed in {again:,.1f} ms")
-        return Refreshed(lag, spent.milliseconds, again, changed)
-
-
-def _must_be_equal(database: Database, name: str) -> None:
-    """Figures of wrong answers are worth nothing."""
-    stored, expected = database.query(f"SELECT * FROM {name}"), database.query(DEFINITION)
-    if sorted(stored.to_pylist(), key=str) != sorted(expected.to_pylist(), key=str):
-        raise TidemarkError("internal", f"{name} differs from its definition")
-
 
 TRIGGERS: Final = (
     "ON CHANGE",
@@ -166,7 +85,7 @@ def soak(transactions: int, limit: int, folder: Path, display: Display, status: 
             report.consumers = _consumers(database)
             for name in ("kept", "urged", "invalid"):
                 database.refresh(name)
-                _must_be_equal(database, name)
+                must_be_equal(database, name)
     return report
 
 
