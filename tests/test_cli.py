@@ -52,6 +52,28 @@ def shown(result: Result) -> str:
     return TIME.sub("T", result.stdout)
 
 
+@pytest.mark.parametrize("script", sorted((ROOT / "examples").rglob("*.sql")), ids=lambda script: script.stem)
+def test_every_example_runs(script: Path) -> None:
+    assert shown(tidemark("run", script, "--engine", "duckdb"))
+
+
+def test_what_follows_a_transaction_in_other_versions_is_shown_with_it() -> None:
+    output = shown(tidemark("run", ROOT / "examples" / "market" / "market.sql", "--engine", "duckdb"))
+    assert "v6-7  Shares are listed" in output
+    assert "  moved  +3  autonomous, T\n       symbol  price\n    +  ACME       50\n" in output
+    assert "v14  REFRESH close" in output
+    assert (
+        "close is up to date"
+        in run_script(
+            "CREATE TABLE t (a INT); CREATE SNAPSHOT close AS SELECT * FROM t REFRESH ON DEMAND; REFRESH close"
+        ).stdout
+    )
+    output = shown(tidemark("run", ROOT / "examples" / "bank" / "bank.sql", "--engine", "duckdb"))
+    last = output[output.index("v14-15  A transfer that overdraws account 1: all three see it") :]
+    assert "  wealth  +1 −1" in last and "    +  apart       1" in last
+    assert "v5  CREATE RULE at_once\n" in output
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file of a durable database after the inventory's script."""

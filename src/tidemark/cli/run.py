@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
+from typing import Any
 
 import pyarrow as pa
 
@@ -16,10 +18,14 @@ from tidemark.cli.text import counted, duration
 from tidemark.database import Database
 from tidemark.database.inspection import TransactionState, transaction_state
 from tidemark.errors import TidemarkError
+from tidemark.log.deltas import net
 from tidemark.sql import statements as st
+from tidemark.sql.continual_statements import Refresh
+from tidemark.sql.rule_statements import CreateRule
 
 _VIEWS = (st.CreateView, st.CreateProgram)
-_DEFINITIONS = (st.CreateTable, *_VIEWS, st.AlterTable, st.Drop)
+_DEFINITIONS = (st.CreateTable, *_VIEWS, CreateRule, st.AlterTable, st.Drop)
+_ENDS = frozenset({"(", "AS", "WITH", "ON", "WHEN", "FOR", "AT", "EVERY", "AFTER", "CHECK"})
 _CHANGES = (st.Insert, st.Update, st.Delete)
 
 
@@ -86,7 +92,9 @@ class ScriptRun:
                 self._block = _Block(piece)
             case st.Commit() | st.Rollback():
                 self._end(piece, before)
-            case statement if isinstance(statement, (*_CHANGES, *_DEFINITIONS)):
+            case Refresh(name=name) if self._database.version == before:
+                self._display.note(f"{name} is up to date")
+            case statement if isinstance(statement, (*_CHANGES, *_DEFINITIONS, Refresh)):
                 if self._block is not None:
                     self._block.pieces.append(piece)
                 else:
@@ -121,37 +129,54 @@ class ScriptRun:
         version = self._database.version
         if version == before:
             self._note("nothing to commit", block)
-        elif self._database.trace(version).num_rows or any(isinstance(p.statement, _CHANGES) for p in block.pieces):
-            self._display.transaction(self._report(block, version))
+        elif self._steps(before) or any(isinstance(p.statement, _CHANGES) for p in block.pieces):
+            self._display.transaction(self._report(block, before))
         else:
             for piece in block.pieces:
                 self._display.definition(version, _heading(piece), self._detail(piece, block.seconds))
 
-    def _report(self, block: _Block, version: int) -> Committed:
-        views = [name for name, rows in rows_by_view(self._database).items() if rows is not None]
+    def _report(self, block: _Block, before: int) -> Committed:
+        """What a transaction did, and what followed from it at once in versions of its own."""
+        rows = rows_by_view(self._database) | rows_of_lagging(self._database)
+        views = [name for name, count in rows.items() if count is not None]
         created = {name for p in block.pieces if isinstance(p.statement, _VIEWS) for name in p.statement.names}
-        trace = self._database.trace(version).to_pylist()
-        steps = {step["node"]: step for step in trace}
-        changed = [name for name in views if name in steps and steps[name]["rows_out"]]
+        trace = self._steps(before)
+        steps = {step["node"]: step for step in trace if step["rows_out"]}
+        changed = [
+            change for name in views if name in steps and (change := self._view_change(name, before, steps[name]))
+        ]
         inner = [step for step in trace if step["node"] not in views]
         statements = tuple(_heading(piece) for piece in block.pieces)
         comment = block.first.comment
         alone = not comment and len(statements) == 1
+        told = {change.view for change in changed} | created | rows_of_lagging(self._database).keys()
         return Committed(
-            version,
+            (before + 1, self._database.version),
             self._display.shortened(statements[0], indent=16) if alone else comment or "transaction",
             () if alone else statements,
-            tuple(self._view_change(name, version, steps[name]) for name in changed),
-            tuple(name for name in views if name not in changed and name not in created),
+            tuple(changed),
+            tuple(name for name in views if name not in told),
             len(inner),
             sum(step["milliseconds"] for step in inner),
             block.seconds,
         )
 
-    def _view_change(self, view: str, version: int, step: dict[str, object]) -> ViewChange:
-        weighted = self._database.changes(view, since=version - 1).drop_columns(["_version"])
+    def _steps(self, before: int) -> list[dict[str, Any]]:
+        """What was recorded of the versions since then, as far as it is still kept."""
+        steps: list[dict[str, Any]] = []
+        for version in range(before + 1, self._database.version + 1):
+            with suppress(TidemarkError):
+                steps += self._database.trace(version).to_pylist()
+        return steps
+
+    def _view_change(self, view: str, before: int, step: dict[str, Any]) -> ViewChange | None:
+        try:
+            changes = self._database.changes(view, since=before)
+        except TidemarkError:  # the log has so narrow limits that it is cut already
+            return None
+        weighted = net(changes.drop_columns(["_version"]))
         rows, weights = sorted_rows(weighted)
-        return ViewChange(view, rows, weights, str(step["strategy"]), float(str(step["milliseconds"])))
+        return ViewChange(view, rows, weights, str(step["strategy"]), float(step["milliseconds"])) if weights else None
 
     def _detail(self, piece: Piece, seconds: float) -> str:
         if not isinstance(piece.statement, _VIEWS) or not piece.statement.materialized:
@@ -202,9 +227,15 @@ def rows_by_view(database: Database) -> dict[str, int | None]:
     return {} if shown is None else {view["name"]: view["rows"] for view in shown.to_pylist()}
 
 
+def rows_of_lagging(database: Database) -> dict[str, int | None]:
+    """The continual queries and snapshots with their numbers of rows."""
+    shown = [database.execute(f"SHOW {kind}") for kind in ("CONTINUAL QUERIES", "SNAPSHOTS")]
+    return {one["name"]: one["rows"] for table in shown if table is not None for one in table.to_pylist()}
+
+
 def _heading(piece: Piece) -> str:
     """The statement on one line; of a definition only what is defined."""
-    if not isinstance(piece.statement, (st.CreateTable, *_VIEWS)):
+    if not isinstance(piece.statement, (st.CreateTable, *_VIEWS, CreateRule)):
         return piece.summary
     words = piece.summary.replace("(", " ( ").split()
-    return " ".join(takewhile(lambda word: word.upper() not in ("(", "AS", "WITH"), words))
+    return " ".join(takewhile(lambda word: word.upper() not in _ENDS, words))

@@ -39,9 +39,9 @@ class ViewChange:
 
 @dataclass(frozen=True)
 class Committed:
-    """A committed transaction, ready to be shown."""
+    """A committed transaction, ready to be shown: its version, and the last one that followed from it at once."""
 
-    version: int
+    versions: tuple[int, int]
     title: str
     statements: tuple[str, ...]
     changes: tuple[ViewChange, ...]
@@ -87,7 +87,8 @@ class Display:
     def transaction(self, done: Committed) -> None:
         """The heading of a transaction, its statements, and what entered and left each view."""
         self._gap(block=True)
-        version = f"v{done.version}"
+        first, last = done.versions
+        version = f"v{first}" if first == last else f"v{first}-{last}"
         self._heading(version, done.title, duration(done.seconds * 1000))
         for statement in done.statements[:STATEMENTS_SHOWN]:
             self._indented(Text(self.shortened(statement, len(version) + 2), "dim"), by=len(version) + 2)
