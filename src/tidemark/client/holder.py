@@ -2,64 +2,86 @@
 
 from __future__ import annotations
 
-import datetime as dt
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from types import TracebackType
 
 import pyarrow as pa
 
 from tidemark.client.definitions import catalog_of
-from tidemark.client.messages import STATE, Message
-from tidemark.client.statements import step_of
-from tidemark.engines.reference import ReferenceEngine
+from tidemark.client.messages import STATE, readable, unpacked
+from tidemark.client.receiving import begins, received
+from tidemark.client.statements import Following
+from tidemark.engines.duckdb import DuckDBEngine
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
-from tidemark.log.commit import Commit, Creation
-from tidemark.network.settle import settle
-
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class ViewHolder:
-    """Made of what ``ViewSource.state`` ships, and brought up to date by what ``ViewSource.refresh`` does."""
+    """Made of what ``ViewSource.state`` ships, and brought up to date by what ``ViewSource.refresh`` does.
+
+    ``tidemark`` is the source's version up to which it is true, and ``received`` counts bytes. A message that it
+    refuses changes nothing."""
 
     def __init__(self, state: bytes) -> None:
-        message = Message.of_bytes(state)
-        if message.kind != STATE or "definitions" not in message.more:
-            raise TidemarkError("type", "a holder begins with the state that the source ships first")
-        self.view: str = message.more["view"]
-        self._catalog = catalog_of(message.more["definitions"])
-        self._schema = self._catalog.relations[self.view].schema
-        self._content: pa.Table = message.tables[self.view]
+        message = begins(state, STATE, "a holder")
+        self._definitions = message.more["definitions"]
+        self.view: str = self._definitions["view"]
+        self._catalog = readable(lambda: catalog_of(self._definitions["listed"]))
+        self._identity, self._schema = message.identity, self._catalog.relations[self.view].schema
+        self._content = self._rows(message.bodies)
+        self._engine: DuckDBEngine | None = None
         self.tidemark, self.received = message.version, len(state)
+
+    @cached_property
+    def _following(self) -> Following:
+        return Following(self.view, self._definitions["dialect"], self._catalog)
 
     def apply(self, data: bytes) -> str:
         """Take in what the source has shipped; its kind."""
-        message = Message.of_bytes(data)
-        self.received += len(data)
+        message = received(data, self._identity, self.tidemark, anew=STATE)
         match message.kind:
             case "nothing":
-                pass
+                content = self._content
             case "changes":
-                self._content = delta_tables.combine(self._content, message.tables[self.view])
+                content = delta_tables.combine(self._content, self._rows(message.bodies))
             case "state":
-                self._content = message.tables[self.view]
+                content = self._rows(message.bodies)
             case "statements":
-                for sql in message.more["sql"]:
-                    self._follow(sql, message.more["dialect"])
+                content = self._followed(message.more["sql"])
             case _:
-                raise TidemarkError("type", f"a holder cannot take in {message.kind!r}")
-        self.tidemark = message.version
+                raise TidemarkError("message", f"a holder cannot take in {message.kind!r}")
+        self._content = content
+        self.tidemark, self.received = message.version, self.received + len(data)
         return message.kind
 
-    def _follow(self, sql: str, dialect: str) -> None:
-        step = step_of(self.view, sql, dialect, self._catalog)
-        assert step is not None, "the source ships only statements that can be followed"
-        engine = ReferenceEngine()
-        filled = {self.view: self._content.cast(self._schema.weighted)}
-        engine.commit(Commit(1, _EPOCH, created=(Creation(self.view, self._schema),), deltas=filled))
-        delta = engine.evaluate(*settle(step.stages[0].plan, {}, engine))
-        self._content = delta_tables.combine(filled[self.view], delta)
+    def _rows(self, bodies: Mapping[str, bytes]) -> pa.Table:
+        return unpacked(bodies[self.view], self._schema.weighted)
+
+    def _followed(self, texts: Sequence[str]) -> pa.Table:
+        self._engine = self._engine or DuckDBEngine()
+        content = self._content
+        for text in texts:
+            step = self._following.step(text)
+            if step is None:
+                raise TidemarkError("message", f"this statement cannot be followed by the view alone: {text}")
+            content = step.of(content, self._engine)
+        return content
 
     @property
     def content(self) -> pa.Table:
         """The rows of the view, in no order."""
-        return delta_tables.expand(self._content.cast(self._schema.weighted))
+        return delta_tables.expand(self._content)
+
+    def close(self) -> None:
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+
+    def __enter__(self) -> ViewHolder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,18 +1,22 @@
 """A view that is evaluated where it is needed: it has the definitions, what matters of the tables, and its own engine.
 
-The source ships what has changed in the tables; the local view derives from it, by the same network and the same
-laws, what changed in the view. No query goes back to the source.
+The source ships what has changed in the tables, or the statements that changed them; the local view derives from it, by
+the same network and the same laws, what changed in the view. No query goes back to the source.
 """
 
 from __future__ import annotations
 
 from types import TracebackType
+from typing import Final
 
 import pyarrow as pa
 
 from tidemark.algebra.plans import Stored
-from tidemark.client.definitions import catalog_of
-from tidemark.client.messages import FIRST, NOTHING, Message
+from tidemark.client.definitions import catalog_of, columns_of
+from tidemark.client.local_statements import local_change
+from tidemark.client.messages import FIRST, STATEMENTS, Message, readable, unpacked
+from tidemark.client.parts import restored, shipped
+from tidemark.client.receiving import begins, received
 from tidemark.database import Change, Database
 from tidemark.database.store import Work
 from tidemark.engines.duckdb import DuckDBEngine
@@ -20,38 +24,87 @@ from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
 from tidemark.sql.catalog import Catalog
 
+VERSIONS_KEPT: Final = "16"
+"""Its own log is read once, after each message."""
+
 
 class LocalView:
     """Made of what ``ViewSource.first`` ships. ``tidemark`` is the source's version up to which it is true, and
-    ``received`` counts bytes."""
+    ``received`` counts bytes. A message that it refuses changes nothing."""
 
     def __init__(self, first: bytes) -> None:
-        message = Message.of_bytes(first)
-        if message.kind != FIRST:
-            raise TidemarkError("type", f"a local view begins with the first message, not with {message.kind!r}")
-        self.view: str = message.more["view"]
-        self.tidemark = message.version
-        self.received = len(first)
-        self._db = Database(DuckDBEngine())
-        self._commit(message, catalog_of(message.more["definitions"]))
+        message = begins(first, FIRST, "a local view")
+        self._definitions = message.more["definitions"]
+        self.view: str = self._definitions["view"]
+        self._identity, self._columns = message.identity, columns_of(self._definitions["listed"])
+        self._db = self._begun(message)
+        self.tidemark, self.received = message.version, len(first)
 
     def apply(self, data: bytes) -> Change:
         """Take in what the source has shipped, and say what it did to the view."""
-        message = Message.of_bytes(data)
-        self.received += len(data)
-        store = self._db._store
-        before = store.version
-        if message.kind != NOTHING:
-            self._commit(message, store.catalog)
-        self.tidemark = message.version
-        found = store.engine.changes(self.view, before).drop_columns(["_version"])
-        inserted, deleted = delta_tables.inserted(found), delta_tables.deleted(found)
+        message = received(data, self._identity, self.tidemark, anew=FIRST)
+        match message.kind:
+            case "nothing":
+                change = self._since(self._db._store.version)
+            case "first":
+                change = self._begin_anew(message)
+            case "base changes" | "statements":
+                change = self._taken_in(message)
+            case _:
+                raise TidemarkError("message", f"a local view cannot take in {message.kind!r}")
+        self.tidemark, self.received = message.version, self.received + len(data)
+        inserted, deleted = delta_tables.inserted(change), delta_tables.deleted(change)
         return Change(self.tidemark, delta_tables.expand(inserted), delta_tables.expand(deleted))
 
-    def _commit(self, message: Message, catalog: Catalog) -> None:
-        tables = {table.name: table for table in catalog.tables}
-        pending = {name: delta.cast(tables[name].schema.weighted) for name, delta in message.tables.items()}
-        self._db._store.commit(Work(catalog, {n: d for n, d in pending.items() if d.num_rows}, 1))
+    def _begun(self, message: Message) -> Database:
+        """A database with what the source shipped first."""
+        catalog = readable(lambda: catalog_of(self._definitions["listed"]))
+        pending = self._entries(message, catalog)
+        database = Database(DuckDBEngine(), self._definitions["dialect"])
+        try:
+            database._store.commit(Work(catalog, pending, 1))
+            database.execute(f"ALTER LOG SET (versions = {VERSIONS_KEPT})")
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def _begin_anew(self, message: Message) -> pa.Table:
+        """Go on from a message that says all; what that does to the view."""
+        before, database = self._weighted(self._db), self._begun(message)
+        after = self._weighted(database)
+        self._db.close()
+        self._db = database
+        return delta_tables.combine(after, delta_tables.negated(before))
+
+    def _taken_in(self, message: Message) -> pa.Table:
+        store = self._db._store
+        before = store.version
+        if message.kind == STATEMENTS:
+            with self._db.transaction() as transaction:
+                for text in message.more["sql"]:
+                    change = local_change(text, self._definitions["dialect"], store.catalog, self._columns)
+                    if change is None:
+                        raise TidemarkError("message", f"this statement cannot be run here: {text}")
+                    transaction.change(change)
+        else:
+            store.commit(Work(store.catalog, self._entries(message, store.catalog), 1))
+        return self._since(before)
+
+    def _entries(self, message: Message, catalog: Catalog) -> dict[str, pa.Table]:
+        """What a message says about tables."""
+        found: dict[str, pa.Table] = {}
+        for name, body in message.bodies.items():
+            schema, columns = catalog.relations[name].schema, self._columns[name]
+            found[name] = restored(unpacked(body, shipped(schema, columns)), schema, columns)
+        return {name: entries for name, entries in found.items() if entries.num_rows}
+
+    def _since(self, version: int) -> pa.Table:
+        return delta_tables.net(self._db._store.engine.changes(self.view, version).drop_columns(["_version"]))
+
+    def _weighted(self, database: Database) -> pa.Table:
+        store = database._store
+        return store.engine.evaluate(Stored(self.view, store.catalog.relations[self.view].schema), {})
 
     @property
     def content(self) -> pa.Table:

@@ -1,55 +1,137 @@
-"""What is shipped between a view's source and its holder: a header as JSON, then Arrow tables. Its length is the
-cost."""
+"""What is shipped between a view's source and whoever holds or evaluates the view. Its length is the cost.
+
+    checksum  kind  is it compressed  identity  since  version  length     fixed, 30 bytes
+    length of the rest's header, the header as JSON, record batches        if there is anything to say
+
+Record batches go without their schema: both sides derive it from the same definitions, of which ``identity`` is a
+digest. A message leads from the version ``since`` to ``version``, and whoever is elsewhere refuses it.
+"""
 
 from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping
+import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from hashlib import sha256
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
+from tidemark.errors import TidemarkError
+
 NOTHING, STATEMENTS, CHANGES, STATE = "nothing", "statements", "changes", "state"
 FIRST, BASE_CHANGES = "first", "base changes"
+KINDS: Final = (NOTHING, STATEMENTS, CHANGES, STATE, FIRST, BASE_CHANGES)
+_HEAD: Final = struct.Struct("<IBBIQQI")
+_LENGTH: Final = struct.Struct("<I")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Message:
-    """``kind`` says what it is, ``version`` the version that the holder has come to when it has taken it in."""
+    """``kind`` says what it is, ``version`` the version that the receiver has come to when it has taken it in.
+
+    ``bodies`` has rows as ``packed`` makes them, by the relation's name.
+    """
 
     kind: str
+    identity: int
+    since: int
     version: int
-    tables: Mapping[str, pa.Table] = field(default_factory=dict)
+    bodies: Mapping[str, bytes] = field(default_factory=dict)
     more: Mapping[str, Any] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """
-        >>> Message.of_bytes(Message("nothing", 7).to_bytes())
-        Message(kind='nothing', version=7, tables={}, more={})
+        >>> Message.of_bytes(Message("nothing", 1, 6, 7).to_bytes())
+        Message(kind='nothing', identity=1, since=6, version=7, bodies={}, more={})
         """
-        bodies = {name: _to_bytes(table) for name, table in self.tables.items()}
-        sizes = {name: len(body) for name, body in bodies.items()}
-        header: dict[str, Any] = {"k": self.kind, "v": self.version}
-        header |= {key: value for key, value in (("t", sizes), ("m", dict(self.more))) if value}
-        text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-        return struct.pack("<I", len(text)) + text + b"".join(bodies.values())
+        sizes = {name: len(body) for name, body in self.bodies.items()}
+        header = {key: value for key, value in (("t", sizes), ("m", dict(self.more))) if value}
+        rest = b""
+        if header:
+            text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+            rest = _LENGTH.pack(len(text)) + text + b"".join(self.bodies.values())
+        small = _codec().compress(rest, asbytes=True) if rest else rest
+        is_small = len(small) < len(rest)
+        shipped = small if is_small else rest
+        fixed = (KINDS.index(self.kind), is_small, self.identity, self.since, self.version, len(rest))
+        head = _HEAD.pack(0, *fixed)[4:]
+        return _LENGTH.pack(zlib.crc32(head + shipped)) + head + shipped
 
     @staticmethod
     def of_bytes(data: bytes) -> Message:
-        (length,) = struct.unpack_from("<I", data)
-        header, place = json.loads(data[4 : 4 + length]), 4 + length
-        tables: dict[str, pa.Table] = {}
-        for name, size in header.get("t", {}).items():
-            tables[name] = pa.ipc.open_stream(pa.py_buffer(data[place : place + size])).read_all()
-            place += size
-        return Message(header["k"], header["v"], tables, header.get("m", {}))
+        """The message that was shipped; what is none, or not all of one, is refused."""
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise TidemarkError("message", f"a message is bytes, not {type(data).__name__}")
+        data = bytes(data)
+        if len(data) < _HEAD.size:
+            raise _unreadable("it is shorter than any message")
+        checksum, kind, is_small, identity, since, version, length = _HEAD.unpack_from(data)
+        if zlib.crc32(data[4:]) != checksum or kind >= len(KINDS):
+            raise _unreadable("bytes are missing or are others than those that were shipped")
+        shipped = data[_HEAD.size :]
+        bodies, more = readable(lambda: _rest(shipped, length, is_compressed=bool(is_small)))
+        return Message(KINDS[kind], identity, since, version, bodies, more)
 
 
-def _to_bytes(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="zstd" if table.nbytes > 4096 else None)
-    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
-        writer.write_table(table.combine_chunks())
-    return bytes(sink.getvalue().to_pybytes())
+def _rest(shipped: bytes, length: int, *, is_compressed: bool) -> tuple[dict[str, bytes], dict[str, Any]]:
+    rest = _codec().decompress(shipped, length, asbytes=True) if is_compressed else shipped
+    if not rest:
+        return {}, {}
+    (size,) = _LENGTH.unpack_from(rest)
+    place = _LENGTH.size + size
+    header = json.loads(rest[_LENGTH.size : place])
+    bodies: dict[str, bytes] = {}
+    for name, width in header.get("t", {}).items():
+        bodies[name] = rest[place : place + width]
+        place += width
+    return bodies, header.get("m", {})
+
+
+def packed(table: pa.Table) -> bytes:
+    """The rows of a table, without its schema.
+
+    >>> table = pa.table({"a": [1, 2]})
+    >>> unpacked(packed(table), table.schema).to_pylist()
+    [{'a': 1}, {'a': 2}]
+    """
+    return b"".join(batch.serialize().to_pybytes() for batch in table.combine_chunks().to_batches() if batch.num_rows)
+
+
+def unpacked(body: bytes, schema: pa.Schema) -> pa.Table:
+    """The table of packed rows."""
+    return readable(lambda: _unpacked(body, schema))
+
+
+def _unpacked(body: bytes, schema: pa.Schema) -> pa.Table:
+    reader, batches = pa.BufferReader(body), []
+    while reader.tell() < len(body):
+        batches.append(pa.ipc.read_record_batch(pa.ipc.read_message(reader), schema))
+    table = pa.Table.from_batches(batches, schema)
+    table.validate(full=True)
+    return table
+
+
+def readable(read: Callable[[], T]) -> T:
+    """What is read of a message; whatever fails there says that the message is none."""
+    try:
+        return read()
+    except (pa.ArrowException, ValueError, KeyError, IndexError, TypeError, OSError, EOFError, struct.error) as error:
+        raise _unreadable(f"{type(error).__name__}: {error}") from error
+
+
+def digest(value: object) -> int:
+    """A number that tells definitions apart."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False)
+    return int.from_bytes(sha256(text.encode()).digest()[:4], "little")
+
+
+def _codec() -> pa.Codec:
+    return pa.Codec("zstd", compression_level=3)
+
+
+def _unreadable(why: str) -> TidemarkError:
+    return TidemarkError("message", f"this is no message of a view's source: {why}", hint="ask the source again")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import json
 import threading
-from collections.abc import Callable, Mapping
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Protocol
 
 import pyarrow as pa
 
@@ -58,6 +59,14 @@ class Work:
     notes: Mapping[str, str | None] = field(default_factory=dict)
     wave: Wave | None = None
     is_checked: bool = False
+    said: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
+    """What was done to each table, in order: the texts of statements, None for what was none."""
+
+
+class Listener(Protocol):
+    """Somebody who hears of each commit, as long as it lives. It must not fail, and must not commit."""
+
+    def committed(self, version: int, work: Work) -> None: ...
 
 
 class Store:
@@ -72,6 +81,7 @@ class Store:
         self.version = loaded.version
         self.notes = dict(loaded.notes)
         self.after_commit: list[Callable[[Mapping[str, pa.Table]], None]] = []
+        self.listeners: weakref.WeakSet[Listener] = weakref.WeakSet()
         self.times: dict[int, dt.datetime] = {}
         self.before_read: Callable[[frozenset[str]], None] = lambda names: None
         self.catalog, self.created = records.restore(loaded.catalog)
@@ -174,8 +184,10 @@ class Store:
                 raise _naming_creations(error, commit) from error
             self.notes = noted(self.notes, commit.notes)
             self._install(work.catalog, transition, version)
-            for listener in tuple(self.after_commit):
-                listener(wave.deltas)
+            for listener in tuple(self.listeners):
+                listener.committed(version, work)
+            for then in tuple(self.after_commit):
+                then(wave.deltas)
 
     def _in_time(self, work: Work) -> Work:
         """The work with the clock moved on, if views read it."""

@@ -80,6 +80,7 @@ class Transaction:
         self._dialect = dialect
         self.catalog: Catalog = store.catalog
         self.pending: dict[str, pa.Table] = {}
+        self._said: dict[str, list[str | None]] = {}
         self.statements = 0
         self._change_alone: Change | None = None
         self.is_open = True
@@ -137,6 +138,7 @@ class Transaction:
                     self._alone(),
                     wave=self._wave,
                     is_checked=self._is_checked,
+                    said=self._said,
                 )
                 self._store.commit(work)
             except BaseException:
@@ -210,8 +212,11 @@ class Transaction:
         finally:
             self._named = before
 
-    def keep(self, table: str, delta: pa.Table) -> None:
-        """Add a change to those of a table. What was derived goes on if nothing is derived from that table."""
+    def keep(self, table: str, delta: pa.Table, text: str | None = None) -> None:
+        """Add a change to those of a table. What was derived goes on if nothing is derived from that table.
+
+        ``text`` is the statement that is the whole reason for the change, if one is."""
+        self._said.setdefault(table, []).append(text)
         before = self.pending.get(table)
         after = delta if before is None else delta_tables.combine(before, delta)
         for deltas in (self.pending, *([] if self._wave is None else [self._wave.deltas])):
@@ -268,7 +273,7 @@ class Transaction:
             case st.Query(tree=tree, as_of=version):
                 return self.fetch(QueryBinder(source, self.catalog, version=version).bind(tree))
             case st.Insert() | st.Update() | st.Delete():
-                self._change(bind_change(statement, self.catalog, source))
+                self._change(bind_change(statement, self.catalog, source), statement.text)
             case st.CreateTable():
                 self._create_table(statement, source)
             case st.CreateView() | st.CreateProgram():
@@ -349,23 +354,23 @@ class Transaction:
         """The statement that was all that this transaction did."""
         return self._change_alone if self.statements == 1 else None
 
-    def _change(self, bound: Change) -> None:
+    def _change(self, bound: Change, text: str | None = None) -> None:
         self._change_alone = bound
         match bound:
             case InsertRows(table=table, rows=rows):
-                self._insert(table, rows)
+                self._insert(table, rows, text)
             case InsertQuery(table=table, plan=plan):
-                self._apply(table.name, self._evaluate(plan))
+                self._apply(table.name, self._evaluate(plan), text)
             case DeleteRows(table=table, plan=plan):
-                self._apply(table.name, delta_tables.negated(self._evaluate(plan)))
+                self._apply(table.name, delta_tables.negated(self._evaluate(plan)), text)
             case UpdateRows(table=table, plan=plan, coming=coming):
                 leaving = self._evaluate(plan)
                 new_rows = self._engine.evaluate(*self._readable(coming, {LEAVING: leaving}))
-                self._apply(table.name, delta_tables.combine(delta_tables.negated(leaving), new_rows))
+                self._apply(table.name, delta_tables.combine(delta_tables.negated(leaving), new_rows), text)
 
-    def _insert(self, table: Table, rows: Rows) -> None:
+    def _insert(self, table: Table, rows: Rows, text: str | None = None) -> None:
         added = delta_tables.weighted(as_table(rows, table.schema, table.name))
-        self._apply(table.name, delta_tables.net(added))
+        self._apply(table.name, delta_tables.net(added), text)
 
     def _delete(self, table: Table, rows: Rows) -> None:
         wanted = delta_tables.net(delta_tables.weighted(as_table(rows, table.schema, table.name)))
@@ -394,12 +399,12 @@ class Transaction:
         self._apply(table.name, delta)
         return Synced.of(delta)
 
-    def _apply(self, table: str, delta: pa.Table) -> None:
+    def _apply(self, table: str, delta: pa.Table, text: str | None = None) -> None:
         """Add a statement's delta to the transaction's net delta of the table (delta-union)."""
         if self.catalog is not self._store.catalog or table in self._store.network.read:
             self._wave = None
         self._is_checked = False
-        self.keep(table, delta)
+        self.keep(table, delta, text)
         if table in self.catalog.immediately_watched:
             self.reactions.after_statement()
 
@@ -553,6 +558,7 @@ class Transaction:
     def _end(self) -> None:
         self.is_open = False
         self.pending = {}
+        self._said = {}
         self._named = NOTHING
         self._wave = None
         self._ended(self)

@@ -98,16 +98,19 @@ class Drop:
 @dataclass(frozen=True)
 class Insert:
     tree: exp.Insert
+    text: str
 
 
 @dataclass(frozen=True)
 class Update:
     tree: exp.Update
+    text: str
 
 
 @dataclass(frozen=True)
 class Delete:
     tree: exp.Delete
+    text: str
 
 
 @dataclass(frozen=True)
@@ -255,11 +258,11 @@ def _statement(source: Source, tokens: list[Token]) -> Statement:
         case _ if version is not None and isinstance(tree, exp.Insert | exp.Update | exp.Delete):
             raise source.error("unsupported", "AS OF VERSION stands behind a relation here", tokens[-4])
         case exp.Insert():
-            return Insert(tree)
+            return Insert(tree, source.slice(tokens))
         case exp.Update():
-            return Update(tree)
+            return Update(tree, source.slice(tokens))
         case exp.Delete():
-            return Delete(tree)
+            return Delete(tree, source.slice(tokens))
         case exp.Select() | exp.SetOperation() | exp.Subquery() | exp.Values():
             return Query(tree, version)
     raise source.error("unsupported", f"{tokens[0].text.upper()} statements are not supported", tokens[0])
