@@ -13,7 +13,7 @@ from tidemark.algebra.types import VERSION, WEIGHT, Schema
 from tidemark.database.pairing import Key, paired
 from tidemark.log import deltas as delta_tables
 from tidemark.sql.trigger_conditions import changes_schema, is_of_changes
-from tidemark.sql.triggers import At, Both, Either, Every, OnChange, Period, Trigger, When
+from tidemark.sql.triggers import At, Both, Either, Every, OnChange, Period, Trigger, When, leaves
 
 
 @dataclass(frozen=True)
@@ -57,17 +57,17 @@ def holds(trigger: Trigger, moment: Moment) -> bool:
     raise TypeError(f"no trigger: {trigger!r}")
 
 
-def next_time(trigger: Trigger | None, last: dt.datetime) -> dt.datetime | None:
-    """The next time at which a trigger may hold by the clock alone; None if the clock says nothing."""
-    match trigger:
-        case At(cron=cron):
-            return cron.after(last)
-        case Every(period=period):
-            return later(last, period)
-        case Both(parts=parts) | Either(parts=parts):
-            times = [time for part in parts if (time := next_time(part, last)) is not None]
-            return min(times, default=None)
-    return None
+def clock_times(trigger: Trigger | None, last: dt.datetime) -> list[dt.datetime]:
+    """The times after the last one at which the clock makes a part of a trigger hold, for each part that asks it. From
+    then on it holds."""
+    found = []
+    for leaf in leaves(trigger):
+        match leaf:
+            case At(cron=cron):
+                found += [time for time in (cron.after(last),) if time is not None]
+            case Every(period=period):
+                found.append(later(last, period))
+    return found
 
 
 def later(moment: dt.datetime, period: Period) -> dt.datetime:

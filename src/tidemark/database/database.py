@@ -332,9 +332,7 @@ class Database:
             self._store.must_be_open()
             name = self._query_named(query)
             last = self._continual.standing(name).results if after is None else after
-            registered = self._delivery.register(name, function, last)
-            self._delivery.deliver()
-            return registered
+            return self._delivery.register(name, function, last)
 
     def _query_named(self, name: str) -> str:
         found = self._relation(name)

@@ -37,40 +37,60 @@ class Delivery:
 
     def __init__(self, store: Store, continual: Continual) -> None:
         self._store, self._continual = store, continual
-        self._registered: list[Registered] = []
+        self._registered: dict[str, list[Registered]] = {}
+        self._owing: set[str] = set()
         self._is_delivering = False
         continual.after_results = self.deliver
 
     def register(self, query: str, function: Callback, after: int) -> Registered:
         registered = Registered(query, function, after)
-        self._registered.append(registered)
+        self._registered.setdefault(query, []).append(registered)
+        self.deliver({query})
         return registered
 
-    def deliver(self) -> None:
-        if self._is_delivering:
+    def deliver(self, answered: set[str]) -> None:
+        """Hand on the results of queries that have answered, and what functions have not taken yet."""
+        self._owing |= answered & self._registered.keys()
+        if self._is_delivering or not self._owing:
             return  # what a function does may make results: they come when it has returned
         self._is_delivering = True
+        failed = set[str]()
         try:
-            while any([self._next(registered) for registered in self._registered if registered.is_active]):
-                pass
+            while self._owing:
+                queries, self._owing = self._owing, set()
+                for query in sorted(queries):
+                    self._hand_on(query, failed)
         finally:
             self._is_delivering = False
-        self._registered = [registered for registered in self._registered if registered.is_active]
+            self._owing |= failed
 
-    def _next(self, registered: Registered) -> bool:
-        """Hand on the next result, if there is one."""
-        if self._store.catalog.get(registered.query) is None:
-            registered.is_active = False
-            return False
+    def _hand_on(self, query: str, failed: set[str]) -> None:
+        """One round of results for the functions of a query: each gets the next one."""
+        waiting = [one for one in self._registered.get(query, ()) if one.is_active]
+        if self._store.catalog.get(query) is None:
+            waiting = []
+        if not waiting:
+            self._registered.pop(query, None)
+            return
+        self._registered[query] = waiting
+        for registered in waiting:
+            number = self._next(registered)
+            if number is None or not registered.is_active:
+                continue
+            try:
+                registered.function(result(self._store, self._continual, query, number))
+            except Exception:
+                _logger.exception("the function that waits for results of %s failed", query)
+                failed.add(query)
+                continue
+            registered.number = number
+            self._owing.add(query)
+
+    def _next(self, registered: Registered) -> int | None:
+        """The number of the next result; those that are no longer kept are passed over."""
+        if self._continual.standing(registered.query).results <= registered.number:
+            return None
         known = self._continual.results_of(registered.query)
-        later = [number for number in known if number > registered.number]
-        if not later:
-            return False
-        number = min(later)
-        try:
-            registered.function(result(self._store, self._continual, registered.query, number))
-        except Exception:
-            _logger.exception("the function that waits for results of %s failed", registered.query)
-            return False
-        registered.number = number
-        return True
+        if registered.number + 1 in known:
+            return registered.number + 1
+        return min((number for number in known if number > registered.number), default=None)

@@ -32,10 +32,10 @@ from tidemark.continual.retention import (
 from tidemark.database.conditions import earlier
 from tidemark.database.continual import Continual
 from tidemark.database.retained import NOTE, must_reach, retained
-from tidemark.database.standing import ACTIVE, CONSUMER, lagging_of, note_name, numbered
+from tidemark.database.standing import ACTIVE, CONSUMER, lagging_of, note_name, result_note
 from tidemark.database.store import Store
 from tidemark.errors import TidemarkError
-from tidemark.log.commit import Forgetting, noted
+from tidemark.log.commit import Forgetting
 from tidemark.sql.catalog import View, kind_of
 from tidemark.sql.continual_statements import QUERY
 from tidemark.sql.text import Source
@@ -102,7 +102,7 @@ class LogKeeper:
 
     def note(self, notes: Mapping[str, str | None]) -> None:
         self._store.engine.note(notes)
-        self._store.notes = noted(self._store.notes, notes)
+        self._store.notes.take(notes)
 
     # Consumers
 
@@ -250,13 +250,11 @@ class LogKeeper:
             NOTE: Retained(horizon, others).to_note(),
             TIMES: json.dumps([(version, time) for version, time in times if version >= horizon]),
         }
-        for note, text in store.notes.items():
-            found = numbered(note)
-            if found is not None and int(text.partition(" ")[0]) <= self._cut_of(found[0], horizon, others):
-                notes[note] = None
+        for query, known in store.notes.results.items():
+            cut_of = self._cut_of(query, horizon, others)
+            notes.update((result_note(query, number), None) for number, (at, _) in known.items() if at <= cut_of)
         store.engine.forget(log, horizon, notes)
-        store.notes = noted(store.notes, notes)
-        self._continual.forget_results()
+        store.notes.take(notes)
 
     def _cut_of(self, name: str, horizon: int, others: Mapping[str, Cut]) -> int:
         return Retained(horizon, others).of(name, self._store.created.get(name, 0)).full

@@ -9,11 +9,12 @@ import datetime as dt
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Final
+from weakref import WeakKeyDictionary
 
+from tidemark.algebra.plans import Plan
 from tidemark.continual.lagging import Lagging, lagging
 from tidemark.errors import TidemarkError
-from tidemark.sql.catalog import Catalog, View, kind_of
+from tidemark.sql.catalog import Catalog, Token, View, kind_of
 from tidemark.sql.continual_statements import QUERY, SNAPSHOT
 
 ACTIVE, STOPPED = "active", "stopped"
@@ -64,17 +65,15 @@ def numbered(note: str) -> tuple[str, int] | None:
     return relation, int(number)
 
 
-_kept: dict[str, tuple[View, Lagging]] = {}
-_MOST_KEPT: Final = 4096
+_kept: WeakKeyDictionary[Token, tuple[Plan, Lagging]] = WeakKeyDictionary()
 
 
 def lagging_of(view: View) -> Lagging:
-    """The network of a view that lags."""
-    found = _kept.get(view.name)
-    if found is None or found[0].plan is not view.plan:
-        if len(_kept) >= _MOST_KEPT:
-            _kept.clear()
-        found = _kept[view.name] = (view, lagging(view.name, view.plan, view.options.get("strategy", "auto")))
+    """The network of a view that lags; it is kept as long as there is such a view."""
+    found = _kept.get(view.identity)
+    if found is None or found[0] is not view.plan:
+        made = lagging(view.name, view.plan, view.options.get("strategy", "auto"))
+        found = _kept[view.identity] = (view.plan, made)
     return found[1]
 
 

@@ -22,12 +22,13 @@ from tidemark.database.asserting import must_hold
 from tidemark.database.boundaries import Boundaries
 from tidemark.database.constraints import check_alterations, check_constraints
 from tidemark.database.known import known_between, known_of, known_of_nothing, view_keys
+from tidemark.database.notes import Notes
 from tidemark.database.progress import Progress, ToldRefreshes
-from tidemark.database.standing import lagging_of, notes_of, numbered
+from tidemark.database.standing import lagging_of, notes_of, result_note
 from tidemark.database.transition import Transition, network_of
 from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError
-from tidemark.log.commit import Commit, Creation, noted
+from tidemark.log.commit import Commit, Creation
 from tidemark.network import NodeKind, Step, Wave, propagate
 from tidemark.network.autonomous import Known
 from tidemark.network.nodes import definition, expand
@@ -79,10 +80,11 @@ class Store:
         self._clock = clock or (lambda: dt.datetime.now(dt.UTC))
         loaded = engine.load()
         self.version = loaded.version
-        self.notes = dict(loaded.notes)
+        self.notes = Notes(loaded.notes)
         self.after_commit: list[Callable[[Mapping[str, pa.Table]], None]] = []
         self.listeners: weakref.WeakSet[Listener] = weakref.WeakSet()
         self.times: dict[int, dt.datetime] = {}
+        self.after_close: list[Callable[[], None]] = []
         self.before_read: Callable[[frozenset[str]], None] = lambda names: None
         self.catalog, self.created = records.restore(loaded.catalog)
         self.network = network_of(self.catalog)
@@ -182,7 +184,7 @@ class Store:
                 self.engine.commit(commit)
             except TidemarkError as error:
                 raise _naming_creations(error, commit) from error
-            self.notes = noted(self.notes, commit.notes)
+            self.notes.take(commit.notes)
             self._install(work.catalog, transition, version)
             for listener in tuple(self.listeners):
                 listener.committed(version, work)
@@ -236,8 +238,7 @@ class Store:
         if transition.after is self.catalog:
             return {}
         begins, ends = transition.new_lagging, transition.dropped_lagging
-        names = {view.name for view in ends}
-        results = [note for note in self.notes if (found := numbered(note)) and found[0] in names] if names else []
+        results = [result_note(view.name, n) for view in ends for n in self.notes.results_of(view.name)]
         gone: dict[str, str | None] = dict.fromkeys(results)
         return {**gone, **notes_of(begins, ends, transition.dropped, version, self.now())}
 
@@ -293,6 +294,8 @@ class Store:
             self.is_closed = True
             self.committed.notify_all()
             self.engine.close()
+            for listener in self.after_close:
+                listener()
 
 
 def _filled(commit: Commit) -> list[str]:

@@ -325,9 +325,7 @@ class Transaction:
     def _refreshed(self, names: frozenset[str], stored: frozenset[str]) -> frozenset[str]:
         """What is stored and true: views that are refreshed on read are, unless this transaction has changes of its
         own, which then see them through their definitions."""
-        read = (
-            frozenset(v.name for v in self.catalog.lagging_views if v.lag is not None and v.lag.is_read_through) & names
-        )
+        read = self.catalog.read_through & names
         if not read:
             return stored
         if self.pending or self.catalog is not self._store.catalog:

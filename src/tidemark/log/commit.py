@@ -103,11 +103,16 @@ class Logged:
     bytes: int
 
 
-def noted(before: Mapping[str, str], notes: Mapping[str, str | None]) -> dict[str, str]:
-    """The notes after some of them were changed or taken away.
+def take_notes(known: dict[str, str], notes: Mapping[str, str | None]) -> None:
+    """Change notes, or take them away, in place: there may be many.
 
-    >>> noted({"a": "1", "b": "2"}, {"a": None, "c": "3"})
+    >>> known = {"a": "1", "b": "2"}
+    >>> take_notes(known, {"a": None, "c": "3"})
+    >>> known
     {'b': '2', 'c': '3'}
     """
-    after = {**before, **notes}
-    return {name: text for name, text in after.items() if text is not None}
+    for name, text in notes.items():
+        if text is None:
+            known.pop(name, None)
+        else:
+            known[name] = text

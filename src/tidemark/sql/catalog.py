@@ -192,6 +192,11 @@ class Catalog:
         return tuple(view for view in self.views if view.lag is not None)
 
     @cached_property
+    def read_through(self) -> frozenset[str]:
+        """The names of views that are brought up to date when they are read."""
+        return frozenset(v.name for v in self.lagging_views if v.lag is not None and v.lag.is_read_through)
+
+    @cached_property
     def external_views(self) -> tuple[View, ...]:
         return tuple(view for view in self.views if view.external)
 

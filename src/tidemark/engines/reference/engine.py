@@ -12,7 +12,7 @@ from tidemark.engines.base import Iteration
 from tidemark.engines.reference.arrow import from_bag, from_rows, to_bag
 from tidemark.engines.reference.evaluate import Bag, evaluate, ordered
 from tidemark.log import deltas as delta_tables
-from tidemark.log.commit import Commit, Forgetting, Loaded, Logged, noted
+from tidemark.log.commit import Commit, Forgetting, Loaded, Logged, take_notes
 
 
 class ReferenceEngine:
@@ -86,7 +86,7 @@ class ReferenceEngine:
         return pa.concat_tables(parts)
 
     def note(self, notes: Mapping[str, str | None]) -> None:
-        self._notes = noted(self._notes, notes)
+        take_notes(self._notes, notes)
 
     def forget(self, log: Mapping[str, Forgetting], traces: int, notes: Mapping[str, str | None]) -> None:
         for name, forgetting in log.items():

@@ -35,7 +35,7 @@ from tidemark.engines.spark.tiny import Tiny
 from tidemark.engines.spark.transactions import Transactions
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas
-from tidemark.log.commit import Commit, Forgetting, Loaded, Logged, noted
+from tidemark.log.commit import Commit, Forgetting, Loaded, Logged, take_notes
 
 _logger = logging.getLogger("tidemark.spark")
 
@@ -97,7 +97,7 @@ class SparkEngine:
             sweep(self._lake.root, self._relations, rows, self.options)
             for row in rows:
                 if not isinstance(row.record, Merged):
-                    self._notes = noted(self._notes, row.record.notes)
+                    take_notes(self._notes, row.record.notes)
             self._forgotten = forgotten_after(row.record for row in rows)
             self._kept = kept_after(rows, self._transactions.deltas_after)
             return Loaded(self.version, tuple(text for record in committed for text in record.catalog), self._notes)
@@ -151,7 +151,7 @@ class SparkEngine:
                 raise
             before, self._relations = self._relations, after
             self.version = commit.version
-            self._notes = noted(self._notes, commit.notes)
+            take_notes(self._notes, commit.notes)
             for name in (*commit.dropped, *(creation.relation for creation in commit.created)):
                 self._forgotten.pop(name, None)
                 self._kept.pop(name, None)
@@ -174,7 +174,7 @@ class SparkEngine:
             record = Noted(self.version, dict(notes), marks, traces)
             kept = {name: part.kept for name, part in log.items() if part.kept is not None and part.kept.num_rows}
             self._transactions.append(record, dt.datetime.now(dt.UTC), deltas=kept)
-            self._notes = noted(self._notes, notes)
+            take_notes(self._notes, notes)
             self._forgotten.update(marks)
             self._kept = {**{name: rows for name, rows in self._kept.items() if name not in log}, **kept}
             if log:
