@@ -36,6 +36,7 @@ SIGNAL: Final = "signal"
 SIGNAL_SCHEMA: Final = Schema((Field("name", VARCHAR), Field("payload", VARCHAR), Field("time", TIMESTAMP)))
 NOTHING_SEEN: Final[Mapping[str, int]] = {}
 COUPLINGS: Final = (IMMEDIATE, DEFERRED, DETACHED, INDEPENDENT)
+LONGEST: Final = dt.timedelta(days=36525)
 _EVENT_ROW: Final = Schema((Field("event", INT, nullable=False),))
 
 
@@ -103,6 +104,8 @@ def span_of(text: str, source: Source) -> dt.timedelta:
     found = dt.timedelta(days=days, microseconds=microseconds)
     if found <= dt.timedelta(0):
         raise source.error("unsupported", f"the interval {text!r} is not longer than nothing")
+    if found > LONGEST:
+        raise source.error("unsupported", f"the interval {text!r} is longer than a hundred years")
     return found
 
 
@@ -112,11 +115,11 @@ def first_time(event: TimeEvent, now: dt.datetime, source: Source) -> dt.datetim
         return now + span_of(event.text, source)
     try:
         time = dt.datetime.fromisoformat(event.text)
-    except ValueError as error:
+        return time if time.tzinfo is None else time.astimezone(dt.UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError) as error:
         raise source.error(
             "syntax", f"AT takes a time: {event.text!r} is none", hint="AT '2030-01-31 08:00'"
         ) from error
-    return time if time.tzinfo is None else time.astimezone(dt.UTC).replace(tzinfo=None)
 
 
 def check_actions(activation: Activation, catalog: Catalog, given: Mapping[str, Schema], source: Source) -> None:
@@ -295,14 +298,42 @@ def _one_of(*values: str) -> Callable[[str], str]:
     return chosen
 
 
+def _whole(least: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        if not text.removeprefix("-").isdecimal() or not least <= int(text) < 2**31:
+            raise ValueError(f"a whole number from {least} on")
+        return int(text)
+
+    return number
+
+
+def _seconds(*, is_zero_possible: bool) -> Callable[[str], float]:
+    def number(text: str) -> float:
+        try:
+            found = float(text)
+        except ValueError:
+            found = -1.0
+        if not 0 <= found <= LONGEST.total_seconds() or (found == 0 and not is_zero_possible):
+            raise ValueError("a number of seconds, 0 or more" if is_zero_possible else "a number of seconds above 0")
+        return found
+
+    return number
+
+
+def _group(text: str) -> str:
+    if not text:
+        raise ValueError("a name")
+    return text
+
+
 _OPTIONS: Final[dict[str, Callable[[str], Any]]] = {
     "semantics": _one_of(STRICT, NERVOUS),
     "coupling": _one_of(*COUPLINGS),
     "action_coupling": _one_of(*COUPLINGS),
-    "priority": int,
-    "cascade_limit": int,
-    "group": str,
-    "retries": int,
-    "backoff": float,
-    "timeout": float,
+    "priority": _whole(1 - 2**31),
+    "cascade_limit": _whole(1),
+    "group": _group,
+    "retries": _whole(0),
+    "backoff": _seconds(is_zero_possible=True),
+    "timeout": _seconds(is_zero_possible=False),
 }
