@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ def db() -> Iterator[tm.Database]:
         yield database
 
 
-def shown(db: tm.Database, column: str) -> list[object]:
+def shown(db: tm.Database, column: str) -> Any:
     return db.execute("SHOW RULES")[column].to_pylist()  # type: ignore[index]
 
 

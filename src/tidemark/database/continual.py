@@ -49,8 +49,9 @@ ROUNDS: Final = 64
 class Continual:
     """The snapshots, continual queries and views refreshed on read of one database."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, bring: Callable[[Work], None]) -> None:
+        """``bring`` commits what brings relations up to date together with what rules make of it."""
+        self._store, self._bring = store, bring
         self._standings: dict[str, tuple[str, Standing]] = {}
         self._caches: dict[str, tuple[View, RefreshCache]] = {}
         self._net: dict[tuple[str, int], pa.Table] = {}
@@ -320,7 +321,8 @@ class Continual:
         was_working, self._is_working = self._is_working, True
         try:
             if pending or own or any(name.startswith("result ") for name in notes):
-                store.commit(Work(store.catalog, pending, 1, own=own, steps=tuple(steps), notes=notes))
+                work = Work(store.catalog, pending, 1, own=own, steps=tuple(steps), notes=notes)
+                (self._bring if store.catalog.activations else store.commit)(work)
             elif not is_asked or any(self._is_behind(view) for view in views):
                 store.engine.note(notes)
                 store.notes = noted(store.notes, notes)

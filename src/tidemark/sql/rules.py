@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar
 
 from sqlglot import exp
 
-from tidemark.algebra.expressions import Literal, columns_of
-from tidemark.algebra.plans import Distinct, Filter, Join, Plan, Project, Values, relations_of
+from tidemark.algebra.expressions import Literal
+from tidemark.algebra.plans import Plan, Values, relations_of
 from tidemark.algebra.types import INT, TIMESTAMP, VARCHAR, Field, Schema
 from tidemark.sql.activerules import (
     DEFERRED,
@@ -25,6 +25,7 @@ from tidemark.sql.activerules import (
 from tidemark.sql.catalog import Catalog, Table, View
 from tidemark.sql.changes import Change, bind_delete, bind_insert, bind_update, table_name
 from tidemark.sql.columns import narrowed, widened
+from tidemark.sql.derivations import derivations
 from tidemark.sql.intervals import interval_of
 from tidemark.sql.queries import QueryBinder, check_output
 from tidemark.sql.rule_statements import Action, CreateRule, DatabaseEvent, SignalEvent, TimeEvent
@@ -201,33 +202,6 @@ def bind_action(
     if bound.table.name in given or bound.table.name == CONDITION:
         raise source.error("not_a_table", f"{bound.table.name!r} cannot be changed: it says what happened")
     return bound
-
-
-def derivations(plan: Plan) -> Plan:
-    """The rows of a query with what tells their derivations apart: what it reads of the rows that it combines.
-
-    A derivation of π[e] E is a row of E, in the columns that e and the selections and joins in E read. So an instance
-    that one derivation leaves and another one enters has a derivation added, though its multiplicity is what it was.
-    """
-    inner = plan.input if isinstance(plan, Distinct) else plan
-    if not isinstance(inner, Project):
-        return inner
-    source = inner.input
-    used = {i for e in inner.expressions for i in columns_of(e)} | _tested(source)
-    columns = tuple(source.column(i) for i in sorted(used))
-    names = (*inner.names, *(f"_{i}" for i in range(len(columns))))
-    return Project(source, names, (*inner.expressions, *columns))
-
-
-def _tested(plan: Plan) -> set[int]:
-    """The columns that the selections and joins on top of a plan look at."""
-    match plan:
-        case Filter(input=source, predicate=predicate):
-            return _tested(source) | columns_of(predicate)
-        case Join(left=left, right=right, predicate=predicate):
-            width = len(left.schema)
-            return _tested(left) | {i + width for i in _tested(right)} | columns_of(predicate)
-    return set()
 
 
 def _with(tree: Tree, values: Mapping[str, str], source: Source) -> Tree:
