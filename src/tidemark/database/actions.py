@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import datetime as dt
 import inspect
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, MutableSet
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from tidemark.algebra.types import BIGINT, TIMESTAMP, VARCHAR, Field, Schema
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
 
+TIMEOUT: Final = "timeout"
 FIRINGS: Final = "_firings"
 FIRINGS_SCHEMA: Final = Schema(
     (
@@ -45,6 +46,17 @@ class Program:
 
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
     listeners: dict[str, list[Callable[[str, pa.Table], None]]] = field(default_factory=dict)
+    is_calling: bool = False
+
+    def must_not_be_calling(self) -> None:
+        """Refuse a change by a function that a rule calls: it would happen inside the transaction of the action, or
+        beside it, and could be neither rolled back nor repeated with it."""
+        if self.is_calling:
+            raise TidemarkError(
+                "transaction",
+                "a function that a rule calls cannot change the database",
+                hint="put the change into the rule's action, beside CALL; reading is possible",
+            )
 
     def tell(self, channel: str, rows: pa.Table) -> None:
         """Call who listens. What they do is done after the commit, so their errors are warnings."""
@@ -58,32 +70,65 @@ class Program:
 NO_PROGRAM: Final = Program()
 
 
-def call(program: Program, name: str, rows: pa.Table, key: str, timeout: float | None = None) -> None:
+def call(
+    program: Program,
+    name: str,
+    rows: pa.Table,
+    key: str,
+    timeout: float | None = None,
+    outsiders: MutableSet[threading.Thread] | None = None,
+) -> None:
     """Call a registered function with the instances and, if it takes a second argument, the idempotency key.
 
     The same key comes again if a call is repeated, so that the function can tell. A function that takes longer than
-    the timeout counts as failed; it cannot be stopped, only left behind.
+    the timeout counts as failed; it cannot be stopped, only left behind. It runs in a thread of its own, which is one
+    of the ``outsiders``: the transaction that calls it has the database for itself.
     """
     function = program.functions.get(name)
     if function is None:
         known = ", ".join(sorted(program.functions)) or "none"
         raise TidemarkError("unknown_function", f"no function {name!r} is registered", hint=f"registered: {known}")
     arguments = (delta_tables.expand(rows), key)[: _takes(function)]
+    was_calling, program.is_calling = program.is_calling, True
     try:
         if timeout is None:
             function(*arguments)
-            return
-        pool = concurrent.futures.ThreadPoolExecutor(1)
-        try:
-            pool.submit(function, *arguments).result(timeout)
-        finally:
-            pool.shutdown(wait=False)
-    except TidemarkError:
-        raise
-    except TimeoutError as error:
-        raise TidemarkError("action", f"{name} took longer than {timeout} seconds") from error
+        else:
+            _call_within(timeout, name, function, arguments, outsiders if outsiders is not None else set())
+    except TidemarkError as error:
+        if error.code == TIMEOUT:
+            raise
+        raise TidemarkError(error.code, f"{name} failed: {error.message}", hint=error.hint) from error
     except Exception as error:
         raise TidemarkError("action", f"{name} failed: {type(error).__name__}: {error}") from error
+    finally:
+        program.is_calling = was_calling
+
+
+def _call_within(
+    timeout: float,
+    name: str,
+    function: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    outsiders: MutableSet[threading.Thread],
+) -> None:
+    """Call a function, and leave it behind when its time is over: its thread does not keep the process alive."""
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            function(*arguments)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run, name=f"tidemark {name}", daemon=True)
+    outsiders.add(thread)
+    thread.start()
+    thread.join(timeout)
+    if thread.is_alive():
+        raise TidemarkError(TIMEOUT, f"{name} took longer than {timeout} seconds")
+    if failed:
+        raise failed[0]
 
 
 def _takes(function: Callable[..., Any]) -> int:

@@ -20,7 +20,7 @@ from tidemark.database.known import known_of_nothing
 from tidemark.database.netchanges import NetChanges
 from tidemark.database.notes import Answered
 from tidemark.database.standing import STOPPED, Standing, lagging_of, note_name
-from tidemark.database.store import Store
+from tidemark.database.store import Store, Work
 from tidemark.database.touching import Readers, Touched
 from tidemark.errors import TidemarkError
 from tidemark.network import Wave
@@ -43,8 +43,9 @@ ROUNDS: Final = 64
 class Continual:
     """The snapshots, continual queries and views refreshed on read of one database."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, bring: Callable[[Work], None]) -> None:
+        """``bring`` commits what brings relations up to date together with what rules make of it."""
+        self._store, self._bring = store, bring
         self._standings: dict[str, tuple[str, Standing]] = {}
         self._caches: dict[str, tuple[View, RefreshCache]] = {}
         self._waves: dict[str, tuple[Standing, int, Wave]] = {}
@@ -224,7 +225,8 @@ class Continual:
         was_working, self._is_working = self._is_working, True
         try:
             if execution.is_version:
-                store.commit(execution.work(store.catalog))
+                work = execution.work(store.catalog)
+                (self._bring if store.catalog.activations else store.commit)(work)
             elif not is_asked or any(self._is_behind(view) for view in views):
                 store.engine.note(execution.notes)
                 store.notes.take(execution.notes)

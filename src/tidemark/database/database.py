@@ -80,7 +80,7 @@ class Database:
     ) -> None:
         dialect_named(dialect)
         self._store = Store(engine, clock)
-        self._continual = Continual(self._store)
+        self._continual = Continual(self._store, lambda work: self._begin().bring(work))
         self._log = LogKeeper(self._store, self._continual)
         self._delivery = Delivery(self._store, self._continual)
         self._dialect = dialect
@@ -141,7 +141,8 @@ class Database:
             for channel, rows in reactions.notices:
                 self._program.tell(channel, rows)
         else:
-            independent = [entry for entry in reactions.detached if entry.is_independent]
+            known = {activation.name for activation in self._store.catalog.activations}
+            independent = [entry for entry in reactions.detached if entry.is_independent and entry.rule in known]
             if independent:
                 apart = self._begin()
                 for entry in independent:
@@ -163,23 +164,31 @@ class Database:
 
         It is a transaction of its own, unless BEGIN opened one. A signal that no rule waits for does nothing.
         """
-        text = payload if isinstance(payload, str) else json.dumps(payload)
-        self._change(lambda transaction: transaction.signal(name, text))
+        self._change(lambda transaction: transaction.signal(name, payload))
 
     def register(self, name: str, function: Callable[..., object]) -> None:
         """Lend rules a function: ``CALL name`` calls it with an Arrow table of the instances and, if it takes a second
         argument, a key that is the same if the call is repeated."""
+        self._must_be_callable(name, function)
         self._program.functions[fold(name)] = function
 
     def listen(self, channel: str, listener: Callable[[str, pa.Table], None]) -> None:
         """Call the listener with the channel and an Arrow table of instances when a rule's NOTIFY is committed."""
+        self._must_be_callable(channel, listener)
         self._program.listeners.setdefault(fold(channel), []).append(listener)
+
+    @staticmethod
+    def _must_be_callable(name: object, function: object) -> None:
+        if not isinstance(name, str) or not callable(function):
+            raise TidemarkError("type", f"a name and a function are needed, not {name!r} and {function!r}")
 
     def firings(self, since: int = 0) -> pa.Table:
         """What rules did in versions after ``since``: rule, version, instances, outcome, time."""
+        if not isinstance(since, int):
+            raise TidemarkError("version", f"there is no version {since!r}", hint="since=0 gives all firings")
         if FIRINGS not in self._store.catalog.relations:
             return FIRINGS_SCHEMA.arrow.empty_table()
-        return self.query(f"SELECT * FROM {FIRINGS} WHERE version > {int(since)} ORDER BY version, time, rule")
+        return self.query(f"SELECT * FROM {FIRINGS} WHERE version > {since} ORDER BY version, time, rule")
 
     def dead_letters(self) -> pa.Table:
         """The detached actions that were given up: id, rule, error, attempts, version."""
@@ -198,6 +207,7 @@ class Database:
         return self._open is None and self._session is None and not self._is_running
 
     def _must_be_free(self) -> None:
+        self._program.must_not_be_calling()
         if self._open is not None or self._session is not None:
             raise TidemarkError("transaction", "a transaction is open already", hint="commit it or roll it back first")
 

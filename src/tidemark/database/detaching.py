@@ -27,6 +27,8 @@ from tidemark.sql.catalog import Catalog
 DETACHED_TABLE: Final = "_detached"
 WAITING, DEAD = "waiting", "dead"
 CONDITION_STAGE, ACTION_STAGE, TIMER_STAGE, PARTIAL_STAGE = "condition", "action", "timer", "partial"
+LONGEST_BACKOFF_SECONDS: Final = 86_400.0
+"""Waits double up to a day; one that is longer from the beginning stays as it is."""
 _TEXTS: Final = ("id", "rule", "stage", "payload", "state", "error")
 DETACHED_SCHEMA: Final = Schema(
     (
@@ -92,7 +94,8 @@ class Entry:
         attempts = self.attempts + 1
         if attempts > rule.retries:
             return replace(self, attempts=attempts, error=error, state=DEAD)
-        due = now + dt.timedelta(seconds=rule.backoff * 2 ** (attempts - 1))
+        longest = max(rule.backoff, LONGEST_BACKOFF_SECONDS)
+        due = now + dt.timedelta(seconds=min(rule.backoff * 2.0 ** min(attempts - 1, 64), longest))
         return replace(self, attempts=attempts, error=error, due=due)
 
 

@@ -10,14 +10,18 @@ Instances are derived when a rule has its turn, so what another action has made 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+import uuid
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 import pyarrow as pa
 
+from tidemark.algebra.expressions import Value
 from tidemark.algebra.keys import RelationKeys
 from tidemark.algebra.plans import Given, Plan, Scan, transform
+from tidemark.algebra.types import Schema
 from tidemark.database.actions import NO_PROGRAM, Outcome, Program, call, firing
 from tidemark.database.detaching import ACTION_STAGE, CONDITION_STAGE, Entry
 from tidemark.database.pairing import relation_keys, shortest
@@ -31,14 +35,15 @@ from tidemark.rules.blocks import START, Moment, Span
 from tidemark.rules.conditions import became_true, derived_anew, still_true
 from tidemark.rules.events import transitions
 from tidemark.sql.activerules import DEFERRED, DETACHED, IMMEDIATE, INDEPENDENT, NERVOUS, Activation, Rule
-from tidemark.sql.catalog import Catalog
+from tidemark.sql.catalog import Catalog, View
 from tidemark.sql.changes import Change, DeleteRows, InsertQuery, InsertRows, UpdateRows
 from tidemark.sql.rule_statements import Action, Call, DatabaseEvent, Event, Notify, SignalEvent
 from tidemark.sql.rules import CONDITION, SIGNAL, SIGNAL_SCHEMA, bind_action
 from tidemark.sql.text import Source
 
-MOST_NESTED: Final = 32
-"""How deep actions of immediate rules may set each other off."""
+CASCADE: Final = "cascade"
+MOST_NESTED: Final = 64
+"""How deep actions of immediate rules may set each other off, one inside the other."""
 
 
 class Changing(Protocol):
@@ -46,6 +51,7 @@ class Changing(Protocol):
 
     store: Store
     catalog: Catalog
+    pending: dict[str, pa.Table]
 
     def derived_deltas(self) -> Mapping[str, pa.Table]: ...
     def change(self, bound: Change, named: Mapping[str, pa.Table]) -> None: ...
@@ -72,18 +78,32 @@ class Reactions:
         self._transaction, self._program = transaction, program
         self._marks: dict[str, Moment] = {}
         self._waiting: list[Turn] = []
+        self._occurred: list[tuple[Activation, Mapping[str, pa.Table]]] = []
+        self._calls, self._id = 0, uuid.uuid4().hex
         self._chain: list[str] = []
+        self._owed: Counter[str] = Counter()
         self._nested = 0
         self._keys: tuple[Catalog, RelationKeys] | None = None
         self.partials = Partials(transaction.store.engine, transaction.store.catalog)
         self.detached: list[Entry] = []
         self.notices: list[tuple[str, pa.Table]] = []
 
+    @property
+    def is_acting(self) -> bool:
+        return self._nested > 0
+
     # When rules are considered
 
     def activated(self, activation: Activation) -> None:
         """From here on, and not before, the rule is watched."""
         self._marks[activation.name] = self._now()
+
+    def altered(self, table: str, schema: Schema, added: Sequence[Value]) -> None:
+        """The table has more columns now, so what happened to it before has them, too."""
+        for name, moment in self._marks.items():
+            if table in moment.deltas:
+                delta = delta_tables.extended(moment.deltas[table], schema, added)
+                self._marks[name] = Moment({**moment.deltas, table: delta})
 
     def after_statement(self) -> None:
         """Consider the immediate rules, after a statement of the program or of an action."""
@@ -108,6 +128,9 @@ class Reactions:
     def check(self) -> None:
         """The check phase: let deferred rules act until none has instances."""
         self._chain = []
+        # What was found before is no cascade, however much it is.
+        self._owed = Counter(turn.activation.name for turn in self._waiting)
+        self._owed.update(activation.name for activation, _ in self._occurred)
         while True:
             turn = self._next_deferred()
             if turn is None:
@@ -117,12 +140,9 @@ class Reactions:
     def _next_deferred(self) -> Turn | None:
         now: Moment | None = None
         for activation in self._watched():
-            waiting = next((turn for turn in self._waiting if turn.activation.name == activation.name), None)
-            if waiting is not None:
-                self._waiting.remove(waiting)
-                kept = self.still_true(waiting)
-                if kept is not None:
-                    return kept
+            left = self._left_over(activation) if self._waiting or self._occurred else None
+            if left is not None:
+                return left
             rule = self._rule(activation)
             if rule.coupling == IMMEDIATE:
                 continue
@@ -131,6 +151,20 @@ class Reactions:
             if turn is not None:
                 self._marks[activation.name] = now
                 return turn
+        return None
+
+    def _left_over(self, activation: Activation) -> Turn | None:
+        """The first turn of a rule that was left for the check phase: an action, or a condition that was to be asked."""
+        for turn in [turn for turn in self._waiting if turn.activation.name == activation.name]:
+            self._waiting.remove(turn)
+            kept = self.still_true(turn)
+            if kept is not None:
+                return kept
+        for occurred in [one for one in self._occurred if one[0].name == activation.name]:
+            self._occurred.remove(occurred)
+            found = self.whole(activation, occurred[1])
+            if found is not None:
+                return found
         return None
 
     def _dispatch(self, turn: Turn, *, is_checking: bool = False) -> None:
@@ -152,6 +186,8 @@ class Reactions:
 
     def signal(self, name: str, payload: str) -> bool:
         """An event that the program tells of: whether a rule waits for it."""
+        if not self._nested:
+            self._chain = []
         time = self._transaction.store.now()
         columns = [
             pa.array([name]),
@@ -166,28 +202,45 @@ class Reactions:
             nothing = {relation: delta_tables.no_change(schema) for relation, schema in rule.given}
             given: Mapping[str, pa.Table] = {**nothing, SIGNAL: row}
             if rule.last:
+                # What happened in the database before the signal comes before it in the sequence, too.
+                self.occur(activation, self._progress(activation, rule, self._marks.get(activation.name, START)))
                 begins, ends = (_has_signal(events, name) for events in (rule.events, rule.last))
                 given = self.partials.after(activation, rule, given if begins else {}, given if ends else {})
-            if given:
-                self.occur(activation, given)
+            self.occur(activation, given)
         return bool(waiting)
 
     def occur(self, activation: Activation, given: Mapping[str, pa.Table]) -> None:
-        """An event happened that is none of the database: all instances that are true now are the rule's."""
+        """An event happened that is none of the database: all instances that are true are the rule's, when it asks."""
         rule = self._rule(activation)
-        turn = Turn(activation, self._no_rows(activation), given) if rule.is_apart else self.whole(activation, given)
-        if turn is None:
+        if not given:
             return
-        if rule.coupling == DEFERRED and rule.action_coupling == DEFERRED:
-            self._waiting.append(turn)
+        if rule.is_apart:
+            self._dispatch(Turn(activation, self._no_rows(activation), given))
+        elif rule.coupling == DEFERRED:
+            self._occurred.append((activation, given))
         else:
-            self._dispatch(turn)
+            turn = self.whole(activation, given)
+            if turn is not None:
+                self._dispatch(turn)
 
-    def rolled_back(self) -> None:
-        """Before everything is forgotten: what is independent of the transaction is not."""
+    def rolled_back(self, committed: Catalog) -> None:
+        """Before everything is forgotten: what is independent of the transaction is not, if its rule goes on.
+
+        Where the transaction left a state in which views cannot be derived, what happened to tables is known all the
+        same. Of a rule without events nothing is lost then: what it would ask is whether instances are still true.
+        """
+        known = {activation.name for activation in committed.activations}
+        try:
+            now, is_derived = self._now(), True
+        except TidemarkError:
+            now, is_derived = Moment(dict(self._transaction.pending)), False
+        tables = {table.name for table in self._transaction.catalog.tables}
         for activation in self._watched():
-            if self._rule(activation).coupling == INDEPENDENT:
-                turn = self._turn(activation, self._now())
+            rule = self._rule(activation)
+            if rule.coupling != INDEPENDENT or activation.name not in known:
+                continue
+            if is_derived or (rule.events and rule.event_relations <= tables):
+                turn = self._turn(activation, now)
                 if turn is not None:
                     self._dispatch(turn)
 
@@ -243,24 +296,33 @@ class Reactions:
 
     def _ended(self, activation: Activation, rule: Rule, since: Moment, now: Moment) -> Turn | None:
         """The turn of a rule whose sequence or closure of events came to its end; it is considered then, or not."""
-        self._marks[activation.name] = now
+        given = self._progress(activation, rule, since, now)
+        if not given:
+            return None
+        return Turn(activation, self._no_rows(activation), given) if rule.is_apart else self.whole(activation, given)
+
+    def _progress(
+        self, activation: Activation, rule: Rule, since: Moment, until: Moment | None = None
+    ) -> Mapping[str, pa.Table]:
+        """Take a sequence or closure on by the events of the database since it was last looked at; its transition
+        relations if that ended it."""
+        if not rule.database_events:
+            return {}
+        self._marks[activation.name] = now = until or self._now()
         first, last = (
             self._happened(rule, tuple(event for event in events if isinstance(event, DatabaseEvent)), since, now)
             for events in (rule.events, rule.last)
         )
-        given = self.partials.after(activation, rule, first, last)
-        if not given:
-            return None
-        return Turn(activation, self._no_rows(activation), given) if rule.is_apart else self.whole(activation, given)
+        return self.partials.after(activation, rule, first, last)
 
     def _happened(
         self, rule: Rule, events: tuple[DatabaseEvent, ...], since: Moment, now: Moment
     ) -> dict[str, pa.Table]:
         changes = {}
-        for event in events:
-            delta = now.since(since, event.relation)
+        for relation in dict.fromkeys(event.relation for event in events):
+            delta = self._change_of(relation, since, now)
             if delta is not None:
-                changes[event.relation] = delta
+                changes[relation] = delta
         if not changes:
             return {}
         catalog = self._transaction.catalog
@@ -270,6 +332,15 @@ class Reactions:
         keys = {name: shortest(known[name]) if known[name] else () for name in changes}
         schemas = {name: catalog.relations[name].schema for name in changes}
         return transitions(events, changes, keys, schemas, rule.several, dict(rule.given))
+
+    def _change_of(self, relation: str, since: Moment, now: Moment) -> pa.Table | None:
+        """What a block did to a relation. A view that the transaction itself defined is not derived with the others."""
+        catalog = self._transaction.catalog
+        view = None if self._is_in_network else catalog.get(relation)
+        if not isinstance(view, View) or relation in self._transaction.store.stored_of(catalog):
+            return now.since(since, relation)
+        change = self._span(since, now, {}).change(self._readable(view.plan))
+        return change if change.num_rows else None
 
     def _span(self, since: Moment, now: Moment, given: Mapping[str, pa.Table]) -> Span:
         store, catalog = self._transaction.store, self._transaction.catalog
@@ -302,22 +373,30 @@ class Reactions:
     # Actions
 
     def act(self, turn: Turn, key: str | None = None) -> None:
-        """Run a rule's action for all its instances at once. The key is the same if it is run again."""
+        """Run a rule's action for all its instances at once. The key of detached work is the same if it is run again;
+        otherwise each call has a key that there is only once."""
         activation, rule = turn.activation, self._rule(turn.activation)
         self._chain.append(activation.name)
-        if self._chain.count(activation.name) > rule.cascade_limit or self._nested >= MOST_NESTED:
-            raise self._endless(rule)
+        if self._chain.count(activation.name) > rule.cascade_limit + self._owed[activation.name]:
+            raise self._endless(f"{rule.name!r} may fire {rule.cascade_limit} times in a transaction (cascade_limit)")
+        if self._nested >= MOST_NESTED:
+            raise self._endless(f"actions of immediate rules stand at most {MOST_NESTED} deep inside one another")
         self._nested += 1
         try:
-            for action in activation.actions:
+            for place, action in enumerate(activation.actions):
                 match action:
                     case Call(name=name):
-                        call(self._program, name, turn.rows, key or self._key(activation), rule.timeout)
+                        self._calls += 1
+                        which = f"{self._id}:{self._calls}" if key is None else f"{key}:{place}"
+                        outsiders = self._transaction.store.outsiders
+                        call(self._program, name, turn.rows, f"{activation.name}:{which}", rule.timeout, outsiders)
                     case Notify(channel=channel):
                         self.notices.append((channel, delta_tables.expand(turn.rows)))
                     case _:
                         self._transaction.change(self._bound(action, activation), self._named(turn))
         except TidemarkError as error:
+            if error.code == CASCADE:  # it has the chain
+                raise
             raise TidemarkError(
                 error.code, f"the action of the rule {activation.name!r} failed: {error.message}", hint=error.hint
             ) from error
@@ -328,9 +407,6 @@ class Reactions:
     def record(self, name: str, instances: int, outcome: str) -> None:
         """Note a firing; it becomes true with the transaction."""
         self._transaction.keep(*firing(name, self._version, instances, outcome, self._transaction.store.now()))
-
-    def _key(self, activation: Activation) -> str:
-        return f"{activation.name}:{self._version}:{len(self._chain)}"
 
     def _bound(self, action: Action, activation: Activation) -> Change:
         rule = self._rule(activation)
@@ -349,13 +425,12 @@ class Reactions:
     def _named(self, turn: Turn) -> dict[str, pa.Table]:
         return {_name(name): table for name, table in turn.relations.items()}
 
-    def _endless(self, rule: Rule) -> TidemarkError:
+    def _endless(self, why: str) -> TidemarkError:
         chain = self._chain if len(self._chain) <= 12 else [*self._chain[:6], "…", *self._chain[-5:]]
         return TidemarkError(
-            "cascade",
+            CASCADE,
             f"rules set each other off without an end: {' → '.join(chain)}",
-            hint=f"{rule.name!r} may fire {rule.cascade_limit} times in a transaction (cascade_limit); "
-            "DEACTIVATE one of them, or change its condition",
+            hint=f"{why}; DEACTIVATE one of them, or change its condition",
         )
 
 

@@ -50,7 +50,15 @@ def rule_named(name: str, catalog: Catalog) -> Rule:
 
 def with_activation(rule: Rule, statement: SetActive, catalog: Catalog, source: Source) -> Rule:
     """The rule, watched or not for the given values; DEACTIVATE without values is for all of them."""
+    if statement.arguments and len(statement.arguments) != len(rule.parameters):
+        raise TidemarkError(
+            "type", f"the rule {rule.name!r} has {len(rule.parameters)} parameters, not {len(statement.arguments)}"
+        )
     if not statement.active:
+        if statement.arguments and all(a.arguments != statement.arguments for a in rule.active):
+            active = ", ".join(a.name for a in rule.active) or "it is not active at all"
+            name = f"{rule.name}({', '.join(statement.arguments)})"
+            raise TidemarkError("unknown_rule", f"{name} is not active", hint=f"active: {active}")
         kept = tuple(a for a in rule.active if statement.arguments and a.arguments != statement.arguments)
         return replace(rule, active=kept)
     if any(a.arguments == statement.arguments for a in rule.active):

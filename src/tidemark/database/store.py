@@ -75,8 +75,9 @@ class Store:
 
     def __init__(self, engine: Engine, clock: Callable[[], dt.datetime] | None = None) -> None:
         self.engine = engine
-        self.lock = threading.RLock()
-        self.committed = threading.Condition(self.lock)
+        self._lock = threading.RLock()
+        self.outsiders: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+        self.committed = threading.Condition(self._lock)
         self._clock = clock or (lambda: dt.datetime.now(dt.UTC))
         loaded = engine.load()
         self.version = loaded.version
@@ -96,6 +97,18 @@ class Store:
         self.boundaries = Boundaries()
         self.is_closed = False
         self._check_nodes()
+
+    @property
+    def lock(self) -> threading.RLock:
+        """What all access goes through. A function with a timeout, which a transaction waits for, would wait for it
+        in vain."""
+        if threading.current_thread() in self.outsiders:
+            raise TidemarkError(
+                "transaction",
+                "a function with a timeout cannot use the database of the rule that calls it",
+                hint="what it needs can be columns of the rule's condition",
+            )
+        return self._lock
 
     def _check_nodes(self) -> None:
         """Refuse a database whose stored nodes are not those that this version derives from its definitions."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import TypeVar
 
@@ -74,6 +76,7 @@ class Transaction:
         self, store: Store, dialect: str, ended: Callable[[Transaction], None], program: Program = NO_PROGRAM
     ) -> None:
         self._store = self.store = store
+        self._program = program
         self.reactions = Reactions(self, program)
         self._now: dt.datetime | None = None
         self._ended = ended
@@ -83,6 +86,7 @@ class Transaction:
         self._said: dict[str, list[str | None]] = {}
         self.statements = 0
         self._change_alone: Change | None = None
+        self._brought: Work | None = None
         self.is_open = True
         self.failure: TidemarkError | None = None
         self._wave: Wave | None = None
@@ -121,8 +125,10 @@ class Transaction:
         """Make everything true at once, or, if that fails, nothing."""
         with self._store.lock:
             self._must_be_open()
+            if self.statements:
+                self._program.must_not_be_calling()
             if self.failure is not None:
-                self._end()
+                self._leave()
                 raise TidemarkError(
                     "doomed",
                     f"the transaction was rolled back, because a statement in it failed: {self.failure.message}",
@@ -130,12 +136,13 @@ class Transaction:
             try:
                 if self.statements:
                     self._check_rules()
-                work = Work(
-                    self.catalog,
-                    self.pending,
-                    self.statements,
-                    self._now,
-                    self._alone(),
+                work = replace(
+                    self._brought or Work(self.catalog, {}, 0),
+                    catalog=self.catalog,
+                    pending=self.pending,
+                    statements=self.statements,
+                    now=self._now,
+                    change=self._alone(),
                     wave=self._wave,
                     is_checked=self._is_checked,
                     said=self._said,
@@ -146,6 +153,17 @@ class Transaction:
                 raise
             self.is_committed = True
             self._end()
+
+    def bring(self, work: Work) -> None:
+        """Commit what brings something that lags up to date, and what rules make of its change."""
+        self._brought, self.pending, self.statements = work, dict(work.pending), work.statements
+        with self._store.lock:
+            try:
+                self.reactions.after_statement()
+            except BaseException:
+                self._leave()
+                raise
+            self.commit()
 
     def _check_rules(self) -> None:
         """The check phase, and what it leaves to be done apart."""
@@ -166,22 +184,31 @@ class Transaction:
         """Forget everything that was done in this transaction."""
         with self._store.lock:
             self._must_be_open()
+            if self.reactions.is_acting:
+                self._program.must_not_be_calling()
             self._leave()
 
     def _leave(self) -> None:
         """End without a commit; rules that are independent of it get what they are owed."""
         try:
-            if self.pending and self.catalog is self._store.catalog and self.catalog.has_independent:
-                self.reactions.rolled_back()
+            if self.pending and self._store.catalog.has_independent:
+                self.reactions.rolled_back(self._store.catalog)
         finally:
             self._end()
 
-    def signal(self, name: str, payload: str = "") -> None:
-        """Tell rules of an event outside the database: those ON SIGNAL name."""
+    def signal(self, name: str, payload: object = "") -> None:
+        """Tell rules of an event outside the database: those ON SIGNAL name. A payload that is no text goes as JSON."""
         self._guarded(lambda: self._signal(name, payload))
 
-    def _signal(self, name: str, payload: str) -> None:
-        if self.reactions.signal(fold(name), payload):
+    def _signal(self, name: str, payload: object) -> None:
+        self._program.must_not_be_calling()
+        if not isinstance(name, str):
+            raise TidemarkError("type", f"the name of a signal is a text, not {name!r}")
+        try:
+            text = payload if isinstance(payload, str) else json.dumps(payload, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise TidemarkError("type", f"the payload of a signal is a text or goes into JSON: {error}") from error
+        if self.reactions.signal(fold(name), text):
             self.statements += 1
 
     def __enter__(self) -> Transaction:
@@ -217,6 +244,8 @@ class Transaction:
 
         ``text`` is the statement that is the whole reason for the change, if one is."""
         self._said.setdefault(table, []).append(text)
+        if table in RULE_TABLES and (self.catalog is not self._store.catalog or table in self._store.network.read):
+            self._wave = None
         before = self.pending.get(table)
         after = delta if before is None else delta_tables.combine(before, delta)
         for deltas in (self.pending, *([] if self._wave is None else [self._wave.deltas])):
@@ -399,6 +428,7 @@ class Transaction:
 
     def _apply(self, table: str, delta: pa.Table, text: str | None = None) -> None:
         """Add a statement's delta to the transaction's net delta of the table (delta-union)."""
+        self._program.must_not_be_calling()
         if self.catalog is not self._store.catalog or table in self._store.network.read:
             self._wave = None
         self._is_checked = False
@@ -467,8 +497,10 @@ class Transaction:
         if table.name in self.pending:
             added = altered.defaults[len(table.schema) :]
             self.pending[table.name] = delta_tables.extended(self.pending[table.name], altered.schema, added)
+            self.reactions.altered(table.name, altered.schema, added)
 
     def _redefine(self, catalog: Catalog) -> None:
+        self._program.must_not_be_calling()
         self.catalog = catalog
         self._wave = None
         self.statements += 1

@@ -53,11 +53,10 @@ def derived_anew(schema: Schema, change: pa.Table) -> pa.Table | None:
 
 
 def still_true(plan: Plan, identity: Identity, rows: pa.Table, span: Span) -> pa.Table | None:
-    """Those of the rows whose instance is true now."""
-    wanted = to_bag(rows)
-    instances = {tuple(row[i] for i in identity) for row in wanted}
-    true = _instances(span.after(*_restricted(plan, identity, instances)), identity)
-    kept = {row: 1 for row in wanted if tuple(row[i] for i in identity) in true}
+    """The rows that the instances of the given ones have now; None if none of them is true any more."""
+    instances = {tuple(row[i] for i in identity) for row in to_bag(rows)}
+    found = to_bag(span.after(*_restricted(plan, identity, instances)))
+    kept = {row: 1 for row, weight in found.items() if weight > 0}
     return from_bag(kept, plan.schema) if kept else None
 
 

@@ -136,7 +136,11 @@ RuleStatement: TypeAlias = CreateRule | SetActive
 
 def create_rule(cursor: Cursor) -> CreateRule:
     name = cursor.name("the name of the rule")
+    if "(" in name:
+        raise cursor.error("the name of a rule has no parentheses: parameters stand behind it")
     parameters = tuple(_parameters(cursor)) if cursor.peek() == "(" else ()
+    if len(set(parameters)) < len(parameters):
+        raise cursor.error("a parameter is named twice")
     has_events = cursor.accept("ON")
     delay = cursor.take("an interval").text if has_events and cursor.accept("AFTER") else None
     is_closure = has_events and cursor.accept("ANY")
@@ -153,6 +157,8 @@ def create_rule(cursor: Cursor) -> CreateRule:
     if when is None and each:
         raise cursor.error("FOR EACH names columns of WHEN, which is missing")
     actions = tuple(_actions(cursor, body))
+    if not actions:
+        raise cursor.error("there is no action between BEGIN and END")
     text = cursor.source.slice(cursor.tokens)
     return CreateRule(name, text, actions, events, each, when, parameters, options, delay, last, is_closure)
 
@@ -179,9 +185,23 @@ def set_active(cursor: Cursor, *, active: bool) -> SetActive:
         return SetActive(active, name, is_group=True)
     cursor.expect("RULE")
     name = cursor.name("the name of the rule")
-    arguments = tuple(cursor.source.slice(part) for part in _listed(_parenthesised(cursor))) if cursor.rest() else ()
+    arguments = tuple(_value(cursor, part) for part in _listed(_parenthesised(cursor))) if cursor.rest() else ()
     cursor.end()
     return SetActive(active, name, arguments=arguments)
+
+
+def _value(cursor: Cursor, tokens: list[Token]) -> str:
+    """The text of a value, in one form; what is computed or read somewhere is none."""
+    tree = parse(cursor.source, tokens) if tokens else None
+    inner = tree.this if isinstance(tree, exp.Neg | exp.Cast) else tree
+    if tree is None or not isinstance(inner, exp.Literal | exp.Null | exp.Boolean | exp.Interval):
+        raise cursor.source.error(
+            "syntax",
+            "a rule is activated for values of its parameters",
+            tokens[0] if tokens else None,
+            hint="ACTIVATE RULE r(1, 'text', DATE '2030-01-31', NULL)",
+        )
+    return tree.sql(cursor.source.dialect)
 
 
 def _parameters(cursor: Cursor) -> Iterator[str]:
@@ -235,13 +255,22 @@ def _columns(cursor: Cursor) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _word(token: Token) -> str:
+    """The word or sign that a token is, in capitals; texts and names in quotes are none."""
+    is_quoted = token.token_type in (TokenType.STRING, TokenType.IDENTIFIER)
+    return "" if is_quoted else str(token.text).upper()
+
+
+def _depth(token: Token) -> int:
+    return {"(": 1, ")": -1}.get(_word(token), 0)
+
+
 def _until(cursor: Cursor, word: str) -> list[Token]:
     """The tokens up to a word that stands outside parentheses (and outside CASE, which has none of them)."""
     depth, start = 0, cursor.position
     for place in range(start, len(cursor.tokens)):
-        text = cursor.tokens[place].text.upper()
-        depth += {"(": 1, ")": -1}.get(text, 0)
-        if not depth and text == word and cursor.tokens[place].token_type is not TokenType.STRING:
+        depth += _depth(cursor.tokens[place])
+        if not depth and _word(cursor.tokens[place]) == word:
             cursor.position = place
             return cursor.tokens[start:place]
     cursor.position = len(cursor.tokens)
@@ -252,7 +281,7 @@ def _parenthesised(cursor: Cursor) -> list[Token]:
     cursor.expect("(")
     depth, start = 1, cursor.position
     for place in range(start, len(cursor.tokens)):
-        depth += {"(": 1, ")": -1}.get(cursor.tokens[place].text, 0)
+        depth += _depth(cursor.tokens[place])
         if not depth:
             cursor.position = place + 1
             return cursor.tokens[start:place]
@@ -260,26 +289,28 @@ def _parenthesised(cursor: Cursor) -> list[Token]:
 
 
 def _listed(tokens: list[Token]) -> Iterator[list[Token]]:
-    """What stands between the commas."""
-    part: list[Token] = []
+    """What stands between the commas, outside parentheses."""
+    if not tokens:
+        return
+    part, depth = list[Token](), 0
     for token in tokens:
-        if token.token_type is TokenType.COMMA:
+        depth += _depth(token)
+        if token.token_type is TokenType.COMMA and not depth:
             yield part
             part = []
         else:
             part.append(token)
-    if part:
-        yield part
+    yield part
 
 
 def _body_and_options(cursor: Cursor) -> tuple[list[Token], dict[str, str]]:
     """What stands after DO, and the options behind it: WITH, a parenthesis, a name and =, which is no CTE."""
     rest, depth = cursor.rest(), 0
     for place, token in enumerate(rest):
-        depth += {"(": 1, ")": -1}.get(token.text, 0)
+        depth += _depth(token)
         if depth or token.token_type is not TokenType.WITH or rest[place + 1 : place + 2] == []:
             continue
-        if rest[place + 1].text == "(":
+        if _word(rest[place + 1]) == "(":
             cursor.position += place + 1
             return rest[:place], _options(cursor)
     cursor.position = len(cursor.tokens)
@@ -291,8 +322,14 @@ def _options(cursor: Cursor) -> dict[str, str]:
     options: dict[str, str] = {}
     while True:
         key = cursor.name("the name of an option")
+        if key in options:
+            raise cursor.error(f"the option {key!r} is given twice")
         cursor.expect("=")
-        options[key] = cursor.take("the value of an option").text
+        sign = "-" if cursor.accept("-") else ""
+        token = cursor.take("the value of an option")
+        if token.token_type is not TokenType.STRING and not token.text.replace("_", "a").replace(".", "0").isalnum():
+            raise cursor.source.error("syntax", "the value of an option is missing here", token)
+        options[key] = sign + token.text
         if not cursor.accept(","):
             break
     cursor.expect(")")
@@ -301,8 +338,8 @@ def _options(cursor: Cursor) -> dict[str, str]:
 
 
 def _actions(cursor: Cursor, body: list[Token]) -> Iterator[Action]:
-    if body and body[0].text.upper() == "BEGIN":
-        if body[-1].text.upper() != "END":
+    if body and _word(body[0]) == "BEGIN":
+        if _word(body[-1]) != "END":
             raise cursor.source.error("syntax", "END is missing after DO BEGIN", body[0])
         parts, part = list[list[Token]](), list[Token]()
         for token in body[1:-1]:

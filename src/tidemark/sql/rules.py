@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar
 
 from sqlglot import exp
 
-from tidemark.algebra.expressions import Literal, columns_of
-from tidemark.algebra.plans import Distinct, Filter, Join, Plan, Project, Values, relations_of
+from tidemark.algebra.expressions import Literal
+from tidemark.algebra.plans import Plan, Values, relations_of
 from tidemark.algebra.types import INT, TIMESTAMP, VARCHAR, Field, Schema
 from tidemark.sql.activerules import (
     DEFERRED,
@@ -25,6 +25,7 @@ from tidemark.sql.activerules import (
 from tidemark.sql.catalog import Catalog, Table, View
 from tidemark.sql.changes import Change, bind_delete, bind_insert, bind_update, table_name
 from tidemark.sql.columns import narrowed, widened
+from tidemark.sql.derivations import derivations
 from tidemark.sql.intervals import interval_of
 from tidemark.sql.queries import QueryBinder, check_output
 from tidemark.sql.rule_statements import Action, CreateRule, DatabaseEvent, SignalEvent, TimeEvent
@@ -36,6 +37,7 @@ SIGNAL: Final = "signal"
 SIGNAL_SCHEMA: Final = Schema((Field("name", VARCHAR), Field("payload", VARCHAR), Field("time", TIMESTAMP)))
 NOTHING_SEEN: Final[Mapping[str, int]] = {}
 COUPLINGS: Final = (IMMEDIATE, DEFERRED, DETACHED, INDEPENDENT)
+LONGEST: Final = dt.timedelta(days=36525)
 _EVENT_ROW: Final = Schema((Field("event", INT, nullable=False),))
 
 
@@ -103,6 +105,8 @@ def span_of(text: str, source: Source) -> dt.timedelta:
     found = dt.timedelta(days=days, microseconds=microseconds)
     if found <= dt.timedelta(0):
         raise source.error("unsupported", f"the interval {text!r} is not longer than nothing")
+    if found > LONGEST:
+        raise source.error("unsupported", f"the interval {text!r} is longer than a hundred years")
     return found
 
 
@@ -112,11 +116,11 @@ def first_time(event: TimeEvent, now: dt.datetime, source: Source) -> dt.datetim
         return now + span_of(event.text, source)
     try:
         time = dt.datetime.fromisoformat(event.text)
-    except ValueError as error:
+        return time if time.tzinfo is None else time.astimezone(dt.UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError) as error:
         raise source.error(
             "syntax", f"AT takes a time: {event.text!r} is none", hint="AT '2030-01-31 08:00'"
         ) from error
-    return time if time.tzinfo is None else time.astimezone(dt.UTC).replace(tzinfo=None)
 
 
 def check_actions(activation: Activation, catalog: Catalog, given: Mapping[str, Schema], source: Source) -> None:
@@ -200,33 +204,6 @@ def bind_action(
     return bound
 
 
-def derivations(plan: Plan) -> Plan:
-    """The rows of a query with what tells their derivations apart: what it reads of the rows that it combines.
-
-    A derivation of π[e] E is a row of E, in the columns that e and the selections and joins in E read. So an instance
-    that one derivation leaves and another one enters has a derivation added, though its multiplicity is what it was.
-    """
-    inner = plan.input if isinstance(plan, Distinct) else plan
-    if not isinstance(inner, Project):
-        return inner
-    source = inner.input
-    used = {i for e in inner.expressions for i in columns_of(e)} | _tested(source)
-    columns = tuple(source.column(i) for i in sorted(used))
-    names = (*inner.names, *(f"_{i}" for i in range(len(columns))))
-    return Project(source, names, (*inner.expressions, *columns))
-
-
-def _tested(plan: Plan) -> set[int]:
-    """The columns that the selections and joins on top of a plan look at."""
-    match plan:
-        case Filter(input=source, predicate=predicate):
-            return _tested(source) | columns_of(predicate)
-        case Join(left=left, right=right, predicate=predicate):
-            width = len(left.schema)
-            return _tested(left) | {i + width for i in _tested(right)} | columns_of(predicate)
-    return set()
-
-
 def _with(tree: Tree, values: Mapping[str, str], source: Source) -> Tree:
     """A tree with the parameters replaced by their values."""
     if not any(True for _ in tree.find_all(exp.Placeholder)):
@@ -295,14 +272,42 @@ def _one_of(*values: str) -> Callable[[str], str]:
     return chosen
 
 
+def _whole(least: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        if not text.removeprefix("-").isdecimal() or not least <= int(text) < 2**31:
+            raise ValueError(f"a whole number from {least} on")
+        return int(text)
+
+    return number
+
+
+def _seconds(*, is_zero_possible: bool) -> Callable[[str], float]:
+    def number(text: str) -> float:
+        try:
+            found = float(text)
+        except ValueError:
+            found = -1.0
+        if not 0 <= found <= LONGEST.total_seconds() or (found == 0 and not is_zero_possible):
+            raise ValueError("a number of seconds, 0 or more" if is_zero_possible else "a number of seconds above 0")
+        return found
+
+    return number
+
+
+def _group(text: str) -> str:
+    if not text:
+        raise ValueError("a name")
+    return text
+
+
 _OPTIONS: Final[dict[str, Callable[[str], Any]]] = {
     "semantics": _one_of(STRICT, NERVOUS),
     "coupling": _one_of(*COUPLINGS),
     "action_coupling": _one_of(*COUPLINGS),
-    "priority": int,
-    "cascade_limit": int,
-    "group": str,
-    "retries": int,
-    "backoff": float,
-    "timeout": float,
+    "priority": _whole(1 - 2**31),
+    "cascade_limit": _whole(1),
+    "group": _group,
+    "retries": _whole(0),
+    "backoff": _seconds(is_zero_possible=True),
+    "timeout": _seconds(is_zero_possible=False),
 }
