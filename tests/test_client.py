@@ -226,6 +226,7 @@ def test_the_embedded_log_of_a_local_view_stays_short() -> None:
         "CREATE MATERIALIZED VIEW w WITH (refresh = 'on read') AS SELECT id, amount FROM sale WHERE amount > 70",
         "CREATE MATERIALIZED VIEW w (x, y), z (x) AS DATALOG $$ z(x) :- sale(i, x, a, n), a > 80. "
         "w(x, y) :- z(x), customer(x, y, _). $$",
+        "CREATE MATERIALIZED VIEW w AS SELECT 1 AS a, 'x' AS b",
         "CREATE SNAPSHOT w AS SELECT id, amount FROM sale WHERE amount > 70 REFRESH ON DEMAND",
     ],
 )

@@ -112,8 +112,10 @@ class Elsewhere:
             assert bag_of(holder.content) == expected, (self.view, way, what)
 
     def close(self) -> None:
-        for one in (*self.locals.values(), *self.holders.values()):
-            one.close()
+        for local in self.locals.values():
+            local.close()
+        for holder in self.holders.values():
+            holder.close()
 
 
 @pytest.mark.parametrize(("engine", "seeds"), [("reference", 16), ("duckdb", 10)])

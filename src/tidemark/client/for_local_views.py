@@ -108,7 +108,8 @@ class ForLocalViews:
     def _since(self, since: int, *, is_whole: bool = False) -> Since:
         origin, engine = self._origin, self._origin.store.engine
         with origin.store.lock:
-            origin.check(since)
+            origin.check()
+            origin.must_be_there(since)
             changes, said = None, None
             if all(origin.reaches(name, since) for name in self._parts):
                 found = {name: part.of(origin.net(name, since), engine) for name, part in self._parts.items()}
