@@ -46,7 +46,7 @@ class LocalView:
         message = received(data, self._identity, self.tidemark, anew=FIRST)
         match message.kind:
             case "nothing":
-                change = self._since(self._db._store.version)
+                change = delta_tables.no_change(self._db._store.catalog.relations[self.view].schema)
             case "first":
                 change = self._begin_anew(message)
             case "base changes" | "statements":
