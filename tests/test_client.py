@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import threading
+from collections.abc import Callable
 
 import pytest
 
 import tidemark as tm
 from tests.support import bag_of, rows
-from tidemark.client import LocalView, ViewHolder, ViewSource
+from tidemark.client import LocalView, ViewHolder, ViewSource, heard
+from tidemark.client.messages import Message
 
 SETUP = """
 CREATE TABLE customer (id INT PRIMARY KEY, region VARCHAR NOT NULL, note VARCHAR);
@@ -106,6 +110,148 @@ def test_the_fewest_bytes_are_shipped() -> None:
     assert set(source.choices(since=holder.tidemark)) == {"changes", "state"}, "sync is no statement"
     kinds.append(holder.apply(source.refresh(since=holder.tidemark)))
     assert (kinds[-1], rows(holder.content)) == ("state", [(1, 99)])
+
+
+def test_statements_are_known_whoever_runs_them() -> None:
+    """By the database, in transactions, by other threads; what was no statement, or set off a rule, is not."""
+    with filled() as db:
+        source = ViewSource(db, "joined")
+
+        def known(action: Callable[[], object]) -> bool:
+            since = db.version
+            action()
+            return "statements" in source.local_choices(since)
+
+        def within() -> None:
+            with db.transaction() as tx:
+                tx.execute("DELETE FROM sale WHERE amount = 49; DELETE FROM customer WHERE id = 4")
+                tx.execute("UPDATE sale SET id = id + 1000 WHERE amount = 28")
+
+        def mixed() -> None:
+            with db.transaction() as tx:
+                tx.execute("DELETE FROM sale WHERE amount = 63")
+                tx.insert("sale", [(7001, 1, 30, None)])
+
+        def elsewhere() -> None:
+            thread = threading.Thread(target=db.execute, args=("DELETE FROM sale WHERE amount = 56",))
+            thread.start()
+            thread.join()
+
+        assert known(lambda: db.execute("DELETE FROM sale WHERE amount = 42"))
+        assert known(lambda: db.execute("BEGIN; DELETE FROM sale WHERE amount = 35; COMMIT"))
+        assert known(within) and known(elsewhere)
+        assert not known(mixed)
+        assert not known(lambda: db.insert("sale", [(7002, 1, 30, None)]))
+        assert not known(lambda: db.delete("sale", [(7002, 1, 30, None)]))
+        db.execute("CREATE TABLE other (a INT)")
+        db.execute("CREATE RULE r ON INSERT ON other DO DELETE FROM sale WHERE amount = 70; ACTIVATE RULE r")
+        assert known(lambda: db.execute("DELETE FROM sale WHERE amount = 77"))
+        assert not known(lambda: db.execute("INSERT INTO other VALUES (1)"))
+
+
+def test_what_is_heard_is_bounded_and_forgotten_with_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heard, "MOST_CHARACTERS", 200)
+    with filled() as db:
+        source = ViewSource(db, "joined")
+        start = db.version
+        for amount in range(21, 40):
+            db.execute(f"DELETE FROM sale WHERE amount = {amount}")
+        kept = source._origin.heard
+        assert sum(one.size for one in kept._said) <= 200 and kept.since(start) is None
+        assert "statements" in source.local_choices(db.version - 4)
+        assert "statements" not in source.local_choices(start)
+        assert len(db._store.listeners) == 1
+        del source, kept
+        gc.collect()
+        assert len(db._store.listeners) == 0
+
+
+def test_a_statement_does_nothing_to_columns_that_are_not_held() -> None:
+    """An UPDATE of held and other columns sets the held ones; one of others alone is not shipped."""
+    with filled() as db:
+        source = ViewSource(db, "joined")
+        local = LocalView(source.first())
+        db.execute("UPDATE sale SET id = id + 1000, note = 'x' WHERE amount > 50; UPDATE customer SET note = 'y'")
+        statements = source.local_choices(local.tidemark)["statements"]
+        local.apply(statements)
+        assert bag_of(local.content) == bag_of(db.query("SELECT * FROM joined"))
+        held = local._db.query("SELECT note FROM sale UNION ALL SELECT note FROM customer")
+        assert set(held["note"].to_pylist()) == {None}
+        assert Message.of_bytes(statements).more["sql"] == [
+            "UPDATE sale SET id = id + 1000, note = 'x' WHERE amount > 50"
+        ]
+        local.close()
+
+
+def test_defaults_and_columns_that_a_local_view_does_not_know() -> None:
+    """A statement that means something else there, or nothing, is not shipped as a statement."""
+    with tm.connect("duckdb") as db:
+        db.execute("CREATE TABLE t (a INT, b INT DEFAULT 7, c INT)")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT a, b FROM t")
+        source = ViewSource(db, "v")
+        local = LocalView(source.first())
+        for sql, ships in (
+            ("INSERT INTO t (a) VALUES (1)", False),
+            ("INSERT INTO t (a, b) VALUES (2, 8)", True),
+            ("ALTER TABLE t ADD COLUMN d INT DEFAULT 4", False),
+            ("INSERT INTO t (a, b) VALUES (3, 9)", True),
+            ("INSERT INTO t VALUES (4, 10, 1, 1)", False),
+            ("UPDATE t SET a = d WHERE b = 8", False),
+            ("UPDATE t SET d = 5", False),
+            ("UPDATE t SET a = b WHERE a > 2", True),
+        ):
+            db.execute(sql)
+            assert ("statements" in source.local_choices(local.tidemark)) == ships, sql
+            local.apply(source.changes(local.tidemark))
+            assert bag_of(local.content) == bag_of(db.query("SELECT * FROM v")), sql
+        local.close()
+
+
+def test_the_embedded_log_of_a_local_view_stays_short() -> None:
+    with filled() as db:
+        source = ViewSource(db, "regions")
+        local = LocalView(source.first())
+        for number in range(60):
+            db.execute(f"INSERT INTO sale VALUES ({5000 + number}, 1, 50, NULL)")
+            local.apply(source.changes(local.tidemark))
+        log = local._db.execute("SHOW LOG")
+        assert log is not None and max(log["versions"].to_pylist()) < 30
+        local.close()
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        "CREATE EXTERNAL VIEW w AS SELECT region, COUNT(*) AS n FROM joined GROUP BY region",
+        "CREATE MATERIALIZED VIEW w WITH (refresh = 'on read') AS SELECT id, amount FROM sale WHERE amount > 70",
+        "CREATE MATERIALIZED VIEW w (x, y), z (x) AS DATALOG $$ z(x) :- sale(i, x, a, n), a > 80. "
+        "w(x, y) :- z(x), customer(x, y, _). $$",
+        "CREATE MATERIALIZED VIEW w AS SELECT 1 AS a, 'x' AS b",
+        "CREATE SNAPSHOT w AS SELECT id, amount FROM sale WHERE amount > 70 REFRESH ON DEMAND",
+    ],
+)
+def test_views_of_every_kind(definition: str) -> None:
+    chance = random.Random(definition)
+    with filled() as db:
+        db.execute(definition)
+        source, is_snapshot = ViewSource(db, "w"), "SNAPSHOT" in definition
+        holder = ViewHolder(source.state())
+        if is_snapshot:
+            with pytest.raises(tm.TidemarkError, match="lags"):
+                source.first()
+        local = None if is_snapshot else LocalView(source.first())
+        for number in range(8):
+            change(db, chance)
+            if is_snapshot and number % 3 == 0:
+                db.refresh("w")
+            holder.apply(source.refresh(since=holder.tidemark))
+            expected = bag_of(db.query("SELECT * FROM w"))
+            assert bag_of(holder.content) == expected
+            if local is not None:
+                local.apply(source.changes(since=local.tidemark))
+                assert bag_of(local.content) == expected
+        if local is not None:
+            local.close()
 
 
 def test_what_cannot_be_local_is_refused() -> None:

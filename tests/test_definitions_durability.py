@@ -94,6 +94,30 @@ def test_other_readers_of_a_lake_see_the_new_column_with_its_default(tmp_path: P
         assert rows(DeltaTable(str(lake / "tables" / "empty")).to_pyarrow_table()) == [(1, 3)]
 
 
+def test_views_of_one_program_are_opened_again_each_for_itself(tmp_path: Path) -> None:
+    """Each is bound to what it needs: columns that came later, and what only the others stood on, are not that."""
+    target = f"duckdb:{tmp_path / 'data.duckdb'}"
+    with tm.connect(target) as db:
+        db.execute("CREATE TABLE e (a INT, b INT); CREATE TABLE c (a INT); INSERT INTO e VALUES (1, 2), (2, 3)")
+        db.execute("""
+            CREATE MATERIALIZED VIEW w (x, y), z (x) AS DATALOG $$
+                z(x) :- e(x, y), y > 2.
+                w(x, y) :- z(x), c(y).
+            $$
+        """)
+        db.execute("INSERT INTO c VALUES (7)")
+    with tm.connect(target) as db:
+        assert (rows(db.query("SELECT * FROM w")), rows(db.query("SELECT * FROM z"))) == ([(2, 7)], [(2,)])
+        db.execute("ALTER TABLE e ADD COLUMN more INT; INSERT INTO e VALUES (5, 6, 7)")
+    with tm.connect(target) as db:
+        assert rows(db.query("SELECT * FROM w")) == [(2, 7), (5, 7)]
+        db.execute("DROP MATERIALIZED VIEW w; DROP TABLE c")
+    with tm.connect(target) as db:
+        db.execute("DELETE FROM e WHERE a = 2")
+        assert rows(db.query("SELECT * FROM z")) == [(5,)]
+        check_invariant(db)
+
+
 # kill -9
 
 

@@ -112,14 +112,16 @@ class Elsewhere:
             assert bag_of(holder.content) == expected, (self.view, way, what)
 
     def close(self) -> None:
-        for one in (*self.locals.values(), *self.holders.values()):
-            one.close()
+        for local in self.locals.values():
+            local.close()
+        for holder in self.holders.values():
+            holder.close()
 
 
-@pytest.mark.parametrize("engine", ["reference", "duckdb"])
-def test_what_is_followed_elsewhere_is_what_the_server_has(engine: str) -> None:
+@pytest.mark.parametrize(("engine", "seeds"), [("reference", 16), ("duckdb", 10)])
+def test_what_is_followed_elsewhere_is_what_the_server_has(engine: str, seeds: int) -> None:
     kinds: Counter[str] = Counter()
-    for seed in range(24):
+    for seed in range(seeds):
         choice = random.Random(f"{engine} {seed}")
         with tm.connect(engine) as db:
             db.execute(histories.TABLES)
@@ -138,7 +140,7 @@ def test_what_is_followed_elsewhere_is_what_the_server_has(engine: str) -> None:
             elsewhere.close()
     by_local = (kinds["local statements"], kinds["local base changes"], kinds["local nothing"])
     by_holder = (kinds["holder statements"], kinds["holder changes"], kinds["holder nothing"])
-    assert min(*by_local, *by_holder) > 10, kinds
+    assert min(*by_local, *by_holder) > 5, kinds
 
 
 def test_between_statements_constraints_may_be_violated() -> None:

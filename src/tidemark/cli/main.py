@@ -287,6 +287,10 @@ def bench_command(
         bool,
         typer.Option("--recursion", help="Measure a transitive closure that follows changes of its edges, instead."),
     ] = False,
+    is_client: Annotated[
+        bool,
+        typer.Option("--client", help="Measure what is shipped to views at clients, and what it takes, instead."),
+    ] = False,
     only: Annotated[
         str | None,
         typer.Option("--only", metavar="NAMES", help="Of --queries only these, such as q3,q17,v3.", show_default=False),
@@ -298,6 +302,7 @@ def bench_command(
     """``tidemark bench``."""
     # Only here: no other command should wait for what it imports.
     from tidemark.cli.bench import command
+    from tidemark.cli.bench.client import command as client_command
     from tidemark.cli.bench.ladder import command as ladder_command
     from tidemark.cli.bench.ladder.running import LadderPlan
     from tidemark.cli.bench.lagging import command as lagging_command
@@ -316,7 +321,8 @@ def bench_command(
     if only is not None and not is_queries:
         raise typer.BadParameter("--only chooses among --queries: give both")
     counts = (many_views, most_behind, continual_queries, soaked, rules)
-    if sum((is_queries, is_autonomous, is_recursion, *(count is not None for count in counts))) > 1:
+    instead = (is_queries, is_autonomous, is_recursion, is_client)
+    if sum((*instead, *(count is not None for count in counts))) > 1:
         raise typer.BadParameter("give one of the options that say what is measured instead")
     if is_recursion and scale is not None:
         raise typer.BadParameter("--recursion has its own graph: it takes no --scale")
@@ -339,6 +345,9 @@ def bench_command(
         elif is_recursion:
             nodes = 2_000 if is_quick else 20_000
             recursion_command.run(RecursionPlan(engines, times, data, nodes, 3 * nodes), *shown)
+        elif is_client:
+            rows, transactions = (5_000, 20) if is_quick else (200_000, 100)
+            client_command.run(rows, transactions, data, *shown)
         elif many_views is not None:
             many_command.run(ManyPlan(many_views, times, data), *shown)
         elif rules is not None:

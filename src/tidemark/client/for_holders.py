@@ -46,7 +46,7 @@ class ForHolders:
 
     def first(self) -> Message:
         with self._origin.store.lock:
-            self._begin(None)
+            self._begin()
             content, version = self._content(), self._origin.store.version
         return self._state(version, version, content, {"definitions": self.definitions})
 
@@ -72,16 +72,16 @@ class ForHolders:
 
     # At the database
 
-    def _begin(self, since: int | None) -> None:
+    def _begin(self) -> None:
         self._origin.check()
         if self._origin.is_read_through:
             self._origin.database._current(self._origin.view)
-        self._origin.check(since)
 
     def _since(self, since: int, *, is_whole: bool = False) -> Since:
         origin = self._origin
         with origin.store.lock:
-            self._begin(since)
+            self._begin()
+            origin.must_be_there(since)
             change, said = None, None
             if origin.reaches(self._view, since):
                 change, said = origin.net(self._view, since), self._said(since)

@@ -27,7 +27,7 @@ MOST_STATEMENTS: Final = 100
 @dataclass(frozen=True)
 class Since:
     """What happened to the tables since a version, as far as it matters, if the log tells; what was said of them, if
-    that is known, over which definitions; and what matters of all that they hold, if it was asked for."""
+    that is known, over which definitions; and what matters of all that they hold, if that can be the smallest."""
 
     since: int
     version: int
@@ -91,7 +91,7 @@ class ForLocalViews:
         return best if statements is None or _size(statements) >= _size(best) else statements
 
     def choices(self, since: int) -> list[Message]:
-        found = self._since(since, is_whole=True)
+        found = self._since(since)
         if found.changes is not None and not found.changes:
             return [self._nothing(found)]
         listed = (self._changes(found), found.first, self._statements(found))
@@ -105,17 +105,18 @@ class ForLocalViews:
         bodies = {name: packed(part.of(origin.content(name), engine)) for name, part in self._parts.items()}
         return Message(FIRST, self._identity, version, version, bodies, {"definitions": self._definitions})
 
-    def _since(self, since: int, *, is_whole: bool = False) -> Since:
+    def _since(self, since: int) -> Since:
         origin, engine = self._origin, self._origin.store.engine
         with origin.store.lock:
-            origin.check(since)
+            origin.check()
+            origin.must_be_there(since)
             changes, said = None, None
             if all(origin.reaches(name, since) for name in self._parts):
                 found = {name: part.of(origin.net(name, since), engine) for name, part in self._parts.items()}
                 changes = {name: change for name, change in found.items() if change.num_rows}
                 said = origin.heard.since(since)
             # What is there of tables is never smaller than what has changed, unless it has fewer rows.
-            first = self._first() if is_whole or changes is None or self._rows() < _entries(changes) else None
+            first = self._first() if changes is None or self._rows() < _entries(changes) else None
             return Since(since, origin.store.version, origin.catalog, changes, said, first)
 
     def _rows(self) -> int:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from types import TracebackType
 
 import pyarrow as pa
 
 from tidemark.client.definitions import catalog_of
-from tidemark.client.messages import STATE, readable, unpacked
+from tidemark.client.messages import STATE, Message, readable
 from tidemark.client.receiving import begins, received
 from tidemark.client.statements import Following
 from tidemark.engines.duckdb import DuckDBEngine
@@ -29,7 +29,7 @@ class ViewHolder:
         self.view: str = self._definitions["view"]
         self._catalog = readable(lambda: catalog_of(self._definitions["listed"]))
         self._identity, self._schema = message.identity, self._catalog.relations[self.view].schema
-        self._content = self._rows(message.bodies)
+        self._content = self._rows(message)
         self._engine: DuckDBEngine | None = None
         self.tidemark, self.received = message.version, len(state)
 
@@ -44,19 +44,19 @@ class ViewHolder:
             case "nothing":
                 content = self._content
             case "changes":
-                content = delta_tables.combine(self._content, self._rows(message.bodies))
+                content = delta_tables.combine(self._content, self._rows(message))
             case "state":
-                content = self._rows(message.bodies)
+                content = self._rows(message)
             case "statements":
-                content = self._followed(message.more["sql"])
+                content = self._followed(message.texts())
             case _:
                 raise TidemarkError("message", f"a holder cannot take in {message.kind!r}")
         self._content = content
         self.tidemark, self.received = message.version, self.received + len(data)
         return message.kind
 
-    def _rows(self, bodies: Mapping[str, bytes]) -> pa.Table:
-        return unpacked(bodies[self.view], self._schema.weighted)
+    def _rows(self, message: Message) -> pa.Table:
+        return message.rows(self.view, self._schema.weighted)
 
     def _followed(self, texts: Sequence[str]) -> pa.Table:
         self._engine = self._engine or DuckDBEngine()

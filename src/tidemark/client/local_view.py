@@ -6,6 +6,7 @@ the same network and the same laws, what changed in the view. No query goes back
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Final
 
@@ -14,7 +15,7 @@ import pyarrow as pa
 from tidemark.algebra.plans import Stored
 from tidemark.client.definitions import catalog_of, columns_of
 from tidemark.client.local_statements import local_change
-from tidemark.client.messages import FIRST, STATEMENTS, Message, readable, unpacked
+from tidemark.client.messages import FIRST, STATEMENTS, Message, readable
 from tidemark.client.parts import restored, shipped
 from tidemark.client.receiving import begins, received
 from tidemark.database import Change, Database
@@ -45,7 +46,7 @@ class LocalView:
         message = received(data, self._identity, self.tidemark, anew=FIRST)
         match message.kind:
             case "nothing":
-                change = self._since(self._db._store.version)
+                change = delta_tables.no_change(self._db._store.catalog.relations[self.view].schema)
             case "first":
                 change = self._begin_anew(message)
             case "base changes" | "statements":
@@ -59,7 +60,7 @@ class LocalView:
     def _begun(self, message: Message) -> Database:
         """A database with what the source shipped first."""
         catalog = readable(lambda: catalog_of(self._definitions["listed"]))
-        pending = self._entries(message, catalog)
+        pending = self._entries(message, catalog, self._columns)
         database = Database(DuckDBEngine(), self._definitions["dialect"])
         try:
             database._store.commit(Work(catalog, pending, 1))
@@ -82,21 +83,25 @@ class LocalView:
         before = store.version
         if message.kind == STATEMENTS:
             with self._db.transaction() as transaction:
-                for text in message.more["sql"]:
+                for text in message.texts():
                     change = local_change(text, self._definitions["dialect"], store.catalog, self._columns)
                     if change is None:
                         raise TidemarkError("message", f"this statement cannot be run here: {text}")
                     transaction.change(change)
         else:
-            store.commit(Work(store.catalog, self._entries(message, store.catalog), 1))
+            if not message.bodies:
+                raise TidemarkError("message", "this message says nothing about any table")
+            store.commit(Work(store.catalog, self._entries(message, store.catalog, message.bodies), 1))
         return self._since(before)
 
-    def _entries(self, message: Message, catalog: Catalog) -> dict[str, pa.Table]:
+    def _entries(self, message: Message, catalog: Catalog, tables: Iterable[str]) -> dict[str, pa.Table]:
         """What a message says about tables."""
         found: dict[str, pa.Table] = {}
-        for name, body in message.bodies.items():
+        for name in tables:
+            if name not in self._columns:
+                raise TidemarkError("message", f"this message is about {name!r}, which is not below {self.view!r}")
             schema, columns = catalog.relations[name].schema, self._columns[name]
-            found[name] = restored(unpacked(body, shipped(schema, columns)), schema, columns)
+            found[name] = restored(message.rows(name, shipped(schema, columns)), schema, columns)
         return {name: entries for name, entries in found.items() if entries.num_rows}
 
     def _since(self, version: int) -> pa.Table:

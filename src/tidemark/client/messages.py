@@ -43,6 +43,19 @@ class Message:
     bodies: Mapping[str, bytes] = field(default_factory=dict)
     more: Mapping[str, Any] = field(default_factory=dict)
 
+    def texts(self) -> list[str]:
+        """The statements that it ships."""
+        texts = self.more.get("sql")
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise _unreadable("it has no statements")
+        return texts
+
+    def rows(self, relation: str, schema: pa.Schema) -> pa.Table:
+        """What it ships of a relation."""
+        if relation not in self.bodies:
+            raise _unreadable(f"it says nothing about {relation!r}")
+        return unpacked(self.bodies[relation], schema)
+
     def to_bytes(self) -> bytes:
         """
         >>> Message.of_bytes(Message("nothing", 1, 6, 7).to_bytes())

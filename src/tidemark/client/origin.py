@@ -58,8 +58,8 @@ class Origin:
         born = [created[name] for name in (*below.tables, *(one.name for one in below.views))]
         return {"view": view.name, "dialect": self.dialect, "created": born, "listed": shown(catalog, below)}
 
-    def check(self, since: int | None = None) -> None:
-        """Refuse to go on if the view is not the one that it was, and if there is no such version."""
+    def check(self) -> None:
+        """Refuse to go on if the view is not the one that it was."""
         store, name = self.store, self.view.name
         store.must_be_open()
         if store.catalog is not self.catalog:
@@ -74,10 +74,12 @@ class Origin:
                 )
             self.catalog, self.view = store.catalog, found
             self.plan = first_principle(found.plan, store.catalog)
-        if since is None:
-            return
-        if not isinstance(since, int) or isinstance(since, bool) or not 0 <= since <= store.version:
-            raise TidemarkError("version", f"there is no version {since!r}", hint=f"the last one is {store.version}")
+
+    def must_be_there(self, since: int) -> None:
+        """Refuse to tell what happened since a version that there is not."""
+        last = self.store.version
+        if not isinstance(since, int) or isinstance(since, bool) or not 0 <= since <= last:
+            raise TidemarkError("version", f"there is no version {since!r}", hint=f"the last one is {last}")
 
     def reaches(self, relation: str, since: int) -> bool:
         """Whether the log tells what happened to a relation since a version."""

@@ -44,7 +44,7 @@ class ViewSource:
         return self._sent(self._local.fewest(since))
 
     def local_choices(self, since: int) -> dict[str, bytes]:
-        """Everything that would do for a local view, by kind."""
+        """What would do for a local view, by kind, as far as it can be the smallest."""
         return {message.kind: message.to_bytes() for message in self._local.choices(since)}
 
     # For those who hold it

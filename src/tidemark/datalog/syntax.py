@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from tidemark.algebra.expressions import Literal
@@ -152,6 +152,16 @@ class ProgramText:
 
     def clauses_of(self, predicate: str) -> tuple[Clause, ...]:
         return tuple(clause for clause in self.clauses if clause.head.predicate == predicate)
+
+    def needed_by(self, predicate: str) -> ProgramText:
+        """The program without clauses that say nothing about a predicate."""
+        needed, waiting = {predicate}, [predicate]
+        while waiting:
+            clauses = self.clauses_of(waiting.pop())
+            found = {atom.predicate for clause in clauses for atom in (*clause.atoms, *clause.negated)} - needed
+            needed |= found
+            waiting += found
+        return replace(self, clauses=tuple(clause for clause in self.clauses if clause.head.predicate in needed))
 
 
 def variables_of(part: BodyPart | Term | None) -> Iterator[Variable]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
+from tidemark.datalog.grammar import parse
 from tidemark.datalog.lowering import lowered
 from tidemark.datalog.program import Program, bind_program
 from tidemark.datalog.syntax import Source as ProgramSource
@@ -31,33 +32,43 @@ def bind_definition(
 def bind_named(
     statement: Definition, name: str, catalog: Catalog, source: Source, seen: Mapping[str, int] | None = None
 ) -> View:
-    """The one view of that name that a statement defines."""
-    return next(view for view in bind_definition(statement, catalog, source, seen) if view.name == name)
+    """The one view of that name that a statement defines. Of a program only what it needs is bound: what other views of
+    it stood on may be gone."""
+    if isinstance(statement, CreateProgram):
+        views = _bind_program(statement, catalog, source, seen or {}, name)
+    else:
+        views = bind_definition(statement, catalog, source, seen)
+    return next(view for view in views if view.name == name)
 
 
 def _bind_program(
-    statement: CreateProgram, catalog: Catalog, source: Source, seen: Mapping[str, int]
+    statement: CreateProgram, catalog: Catalog, source: Source, seen: Mapping[str, int], wanted: str | None = None
 ) -> tuple[View, ...]:
     check_options(statement.options, source, external=statement.external)
-    text = ProgramSource(source.text, statement.start, statement.end)
+    text = parse(ProgramSource(source.text, statement.start, statement.end))
+    names = statement.names
+    if wanted is not None:
+        text = text.needed_by(wanted)
+        names = tuple(name for name in names if name in text.predicates)
     below = narrowed(catalog, seen)
     # A view that is bound anew reads what it read: relations that came later are not meant by it.
     known = ((name, relation) for name, relation in below.relations.items() if name in seen or not seen)
     relations = {name: relation.schema for name, relation in known if name not in statement.names}
     program = bind_program(text, relations, {name: columns for name, columns in statement.heads if columns})
-    for name in statement.names:
+    for name in names:
         if name not in program.predicates:
             raise source.error("unknown_relation", f"the program has no clause for {name!r}", hint=_predicates(program))
-    if len(set(statement.names)) < len(statement.names):
+    if len(set(names)) < len(names):
         raise TidemarkError("exists", "a view is named twice")
     scans = {name: below.scan(name) for name in program.base}
     bounds = bounds_of(statement.options)
-    plans = lowered(program, statement.names, scans, bounds, are_stored=statement.materialized)
+    plans = lowered(program, names, scans, bounds, are_stored=statement.materialized)
     views = []
     for name, bound in plans.items():
         plan = widened(bound, catalog)
         check_output(plan.schema, source)
-        named = frozenset(_named(program, name, statement.names if statement.materialized else ()))
+        named = frozenset(_named(program, name, names if statement.materialized else ()))
+        read = frozenset(_named(program, name, ()))  # also by way of other views of the program
         checked = statement.materialized or statement.external
         view = View(
             name,
@@ -67,7 +78,7 @@ def _bind_program(
             statement.materialized,
             statement.options,
             named,
-            {other: len(relations[other]) for other in sorted(named & relations.keys())},
+            {other: len(relations[other]) for other in sorted(read)},
             approximate_of(plan, catalog, source, checked=checked),
             statement.external,
             program,
