@@ -1,4 +1,4 @@
-"""Which block a rule looks at, and what it finds there: actions that wait, signals, definitions in between, snapshots."""
+"""Which block a rule looks at, and what it finds: actions that wait, signals, definitions in between, snapshots."""
 
 from __future__ import annotations
 
@@ -38,8 +38,10 @@ def test_a_signal_is_an_event_of_its_place_in_the_transaction(db: tm.Database) -
         "soon": ("SIGNAL s", "t", "immediate"),
     }
     for name, (events, relation, coupling) in rules.items():
-        db.execute(f"""CREATE RULE {name} ON {events} WHEN SELECT k FROM {relation}
-            DO INSERT INTO log SELECT '{name}', k FROM condition WITH (coupling = '{coupling}'); ACTIVATE RULE {name}""")
+        db.execute(f"""
+            CREATE RULE {name} ON {events} WHEN SELECT k FROM {relation}
+                DO INSERT INTO log SELECT '{name}', k FROM condition WITH (coupling = '{coupling}');
+            ACTIVATE RULE {name}""")
     with db.transaction() as tx:
         tx.execute("INSERT INTO t VALUES (1)")
         tx.signal("s")
