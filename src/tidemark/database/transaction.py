@@ -184,10 +184,10 @@ class Transaction:
                 self._wave = self._store.derive(self.catalog, self.pending, self._alone())
                 self._is_checked = self._wave.is_checked
             self.reactions.check()
-            for entry in self.reactions.detached:
-                self.keep(DETACHED_TABLE, entry.added())
-            for change in self.reactions.partials.changes(self._store.version + 1):
-                self.keep(DETACHED_TABLE, change)
+        for entry in self.reactions.detached:
+            self.keep(DETACHED_TABLE, entry.added())
+        for change in self.reactions.partials.changes(self._store.version + 1):
+            self.keep(DETACHED_TABLE, change)
 
     def rollback(self) -> None:
         """Forget everything that was done in this transaction."""
@@ -458,7 +458,9 @@ class Transaction:
             self._wave = None
         self._is_checked = False
         self.keep(table, delta)
-        if table in self.catalog.immediately_watched:
+        watched = self.catalog.immediately_watched
+        # An action stands between what set it off and the turn of other rules, so they are considered after any of it.
+        if table in watched or (watched and self.reactions.is_acting):
             self.reactions.after_statement()
 
     def _table(self, name: str) -> Table:
@@ -543,6 +545,8 @@ class Transaction:
         for rule in gone:
             self._unwatch(rule, None)
             self._forget_entries(rule, lambda entry: True)
+            detached = self.reactions.detached
+            self.reactions.detached = [entry for entry in detached if entry.rule_name != rule.name]
 
     def _drop(self, statement: st.Drop, source: Source) -> None:
         if statement.kind == "RULE":
