@@ -159,3 +159,53 @@ def test_a_closure_collects_events_until_its_end(db: tm.Database) -> None:
     db.signal("evening")
     assert len(log(db)) == 2
     assert db.execute("SHOW RULES")["events"].to_pylist() == ["ANY INSERT ON stock UNTIL SIGNAL evening"]  # type: ignore[index]
+
+
+def test_each_timer_goes_on_as_its_own_event_says(db: tm.Database, clock: Clock) -> None:
+    db.execute("""
+        CREATE RULE r ON AT '2030-01-01 00:30' OR EVERY '1 hour' OR EVERY '2 hours' DO INSERT INTO log VALUES ('r', 0);
+        ACTIVATE RULE r""")
+    done = []
+    for _ in range(8):
+        clock.pass_(minutes=30)
+        done.append(db.run_due())
+    assert done == [1, 1, 0, 2, 0, 1, 0, 2]
+
+
+def test_timers_delays_and_beginnings_end_with_what_is_watched(db: tm.Database, clock: Clock) -> None:
+    create = """
+        CREATE RULE hourly ON EVERY '1 hour' DO INSERT INTO log VALUES ('hourly', 0);
+        CREATE RULE late ON AFTER '1 hour' INSERT ON stock DO INSERT INTO log VALUES ('late', 0);
+        CREATE RULE seq ON INSERT ON stock THEN SIGNAL s DO INSERT INTO log VALUES ('seq', 0);
+        ACTIVATE RULE hourly; ACTIVATE RULE late; ACTIVATE RULE seq"""
+    db.execute(create + "; INSERT INTO stock VALUES (3, 3); DROP RULE hourly; DROP RULE late; DROP RULE seq")
+    db.execute(create)
+    db.signal("s")
+    clock.pass_(hours=1)
+    assert db.run_due() == 1 and log(db) == [("hourly", 0)]
+    with db.transaction() as tx:
+        for _ in range(2):
+            tx.execute("INSERT INTO stock VALUES (4, 4); DELETE FROM stock WHERE item = 4")
+            for name in ("hourly", "late", "seq"):
+                tx.execute(f"DEACTIVATE RULE {name}; ACTIVATE RULE {name}")
+    db.execute("BEGIN; INSERT INTO stock VALUES (5, 5); DEACTIVATE RULE seq; DEACTIVATE RULE late; COMMIT")
+    db.execute("ACTIVATE RULE seq; ACTIVATE RULE late")
+    db.signal("s")
+    clock.pass_(hours=1)
+    assert db.run_due() == 1 and log(db) == [("hourly", 0)] * 2
+
+
+@pytest.mark.parametrize("payload", [{"at": dt.datetime(2030, 1, 1)}, b"x", {1, 2}, float("nan"), object()])
+def test_payloads_that_are_no_json_are_refused(db: tm.Database, payload: object) -> None:
+    db.execute("CREATE RULE r ON SIGNAL s DO INSERT INTO log VALUES ('s', 0); ACTIVATE RULE r")
+    with pytest.raises(tm.TidemarkError, match="payload"):
+        db.signal("s", payload)
+    with pytest.raises(tm.TidemarkError, match="name of a signal"):
+        db.signal(payload)  # type: ignore[arg-type]
+    with pytest.raises(tm.TidemarkError, match="a function"):
+        db.register("f", payload)  # type: ignore[arg-type]
+    with pytest.raises(tm.TidemarkError, match="a function"):
+        db.listen("c", payload)  # type: ignore[arg-type]
+    with pytest.raises(tm.TidemarkError, match="version"):
+        db.firings(since=payload)  # type: ignore[arg-type]
+    assert log(db) == []

@@ -68,3 +68,36 @@ def test_rules_and_assertions_are_there_after_opening_again(tmp_path: Path) -> N
     with tm.connect(target) as db:
         db.execute("INSERT INTO t VALUES (3, 100, 'c')")
         assert db.execute("SHOW RULES").num_rows == 0  # type: ignore[union-attr]
+
+
+def test_rules_are_as_old_after_opening_again_as_before(tmp_path: Path) -> None:
+    target = f"duckdb:{tmp_path / 'data.duckdb'}"
+    names = ["a", "b", "c", "d"]
+    with tm.connect(target) as db:
+        db.execute("CREATE TABLE t (k INT)")
+        for name in names:
+            db.execute(f"CREATE RULE {name} WHEN SELECT k FROM t DO NOTIFY x")
+        db.execute("ACTIVATE RULE d; ACTIVATE RULE b; ACTIVATE RULE a; ALTER TABLE t ADD COLUMN v INT; ACTIVATE RULE c")
+        db.execute("BEGIN; DROP RULE b; CREATE RULE b WHEN SELECT k FROM t DO NOTIFY x; ACTIVATE RULE b; COMMIT")
+        order = ["a", "c", "d", "b"]
+        assert [activation.name for activation in db._store.catalog.activations] == order
+    with tm.connect(target) as db:
+        assert [activation.name for activation in db._store.catalog.activations] == order
+
+
+def test_the_history_of_firings_is_as_old_as_the_log_and_counters_are_older(tmp_path: Path) -> None:
+    target = f"duckdb:{tmp_path / 'data.duckdb'}"
+    with tm.connect(target) as db:
+        db.execute("""
+            CREATE TABLE t (k INT); CREATE TABLE log (k INT);
+            CREATE RULE r WHEN SELECT k FROM t DO INSERT INTO log SELECT k FROM condition; ACTIVATE RULE r;
+            ALTER LOG SET (versions = 8)""")
+    for round_ in range(4):
+        with tm.connect(target) as db:
+            for k in range(10):
+                db.execute(f"INSERT INTO t VALUES ({10 * round_ + k})")
+            assert 8 <= db.firings().num_rows <= 16
+            assert db.firings(since=db.version - 2)["version"].to_pylist() == [db.version - 1, db.version]
+            [shown] = db.execute("SHOW RULES").to_pylist()  # type: ignore[union-attr]
+            assert (shown["firings"], shown["instances"], shown["failures"]) == (*[10 * round_ + 10] * 2, 0)
+            assert db.query("SELECT * FROM log").num_rows == 10 * round_ + 10

@@ -1,4 +1,4 @@
-"""Which block a rule looks at, and what it finds there: actions that wait, signals, definitions in between, snapshots."""
+"""Which block a rule looks at, and what it finds: actions that wait, signals, definitions in between, snapshots."""
 
 from __future__ import annotations
 
@@ -38,8 +38,10 @@ def test_a_signal_is_an_event_of_its_place_in_the_transaction(db: tm.Database) -
         "soon": ("SIGNAL s", "t", "immediate"),
     }
     for name, (events, relation, coupling) in rules.items():
-        db.execute(f"""CREATE RULE {name} ON {events} WHEN SELECT k FROM {relation}
-            DO INSERT INTO log SELECT '{name}', k FROM condition WITH (coupling = '{coupling}'); ACTIVATE RULE {name}""")
+        db.execute(f"""
+            CREATE RULE {name} ON {events} WHEN SELECT k FROM {relation}
+                DO INSERT INTO log SELECT '{name}', k FROM condition WITH (coupling = '{coupling}');
+            ACTIVATE RULE {name}""")
     with db.transaction() as tx:
         tx.execute("INSERT INTO t VALUES (1)")
         tx.signal("s")
@@ -145,3 +147,25 @@ def test_immediate_rules_may_stand_deep_inside_one_another_but_not_without_an_en
         db.execute("INSERT INTO t VALUES (500)")
     assert caught.value.code == "cascade" and caught.value.message.startswith("rules set each other off")
     assert db.query("SELECT n FROM t").num_rows == 51
+
+
+def test_rules_are_considered_after_each_statement_of_an_action_whatever_it_changes(db: tm.Database) -> None:
+    db.execute("""
+        CREATE TABLE s (c INT); CREATE TABLE other (c INT); CREATE TABLE log (w VARCHAR, c INT);
+        CREATE RULE clean WHEN SELECT c FROM s DO BEGIN
+            INSERT INTO other SELECT c FROM condition; DELETE FROM s WHERE c IN (SELECT c FROM condition); END
+            WITH (coupling = 'immediate', priority = 1);
+        CREATE RULE gone ON DELETE ON s DO INSERT INTO log SELECT 'gone', c FROM deleted WITH (coupling = 'immediate');
+        ACTIVATE RULE clean; ACTIVATE RULE gone; INSERT INTO s VALUES (1)""")
+    assert log(db) == [("gone", 1)]
+
+
+def test_what_was_set_off_before_the_last_rule_was_deactivated_is_done(db: tm.Database) -> None:
+    db.execute("""
+        CREATE TABLE s (c INT); CREATE TABLE log (w VARCHAR, c INT);
+        CREATE RULE r WHEN SELECT c FROM s DO INSERT INTO log SELECT 'r', c FROM condition
+            WITH (coupling = 'immediate', action_coupling = 'detached');
+        ACTIVATE RULE r; BEGIN; INSERT INTO s VALUES (1); DEACTIVATE RULE r; COMMIT""")
+    assert log(db) == [("r", 1)]
+    db.execute("ACTIVATE RULE r; BEGIN; INSERT INTO s VALUES (2); DROP RULE r; COMMIT")
+    assert log(db) == [("r", 1)]

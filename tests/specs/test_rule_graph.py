@@ -45,3 +45,11 @@ def test_an_event_that_the_action_does_not_cause_breaks_the_cycle(db: tm.Databas
         "the order of 'ab' and 'w' may matter: 'w' changes a, which the condition of 'ab' reads; "
         "give them different priorities"
     ]
+
+
+def test_what_an_action_reads_or_an_event_watches_depends_on_the_order_too(db: tm.Database) -> None:
+    db.execute("CREATE TABLE d (x INT)")
+    [found] = said(db, "CREATE RULE reads WHEN SELECT x FROM c DO INSERT INTO d SELECT y.x FROM b y WHERE y.x = 1")
+    assert "'ab' changes b, which the action of 'reads' reads" in found
+    [found] = said(db, "CREATE RULE watches ON INSERT ON b DO NOTIFY x")
+    assert "'ab' changes b, which 'watches' watches" in found

@@ -16,7 +16,6 @@ from tidemark.algebra.types import BIGINT, TIMESTAMP, VARCHAR, Field, Schema
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
 
-TIMEOUT: Final = "timeout"
 FIRINGS: Final = "_firings"
 FIRINGS_SCHEMA: Final = Schema(
     (
@@ -95,14 +94,18 @@ def call(
             function(*arguments)
         else:
             _call_within(timeout, name, function, arguments, outsiders if outsiders is not None else set())
+    except _TookTooLong as error:
+        raise TidemarkError("action", f"{name} took longer than {timeout} seconds") from error
     except TidemarkError as error:
-        if error.code == TIMEOUT:
-            raise
         raise TidemarkError(error.code, f"{name} failed: {error.message}", hint=error.hint) from error
     except Exception as error:
         raise TidemarkError("action", f"{name} failed: {type(error).__name__}: {error}") from error
     finally:
         program.is_calling = was_calling
+
+
+class _TookTooLong(Exception):
+    """A function has not come to its end in time."""
 
 
 def _call_within(
@@ -126,7 +129,7 @@ def _call_within(
     thread.start()
     thread.join(timeout)
     if thread.is_alive():
-        raise TidemarkError(TIMEOUT, f"{name} took longer than {timeout} seconds")
+        raise _TookTooLong
     if failed:
         raise failed[0]
 

@@ -6,9 +6,12 @@ An entry that fails is tried again later, ever later, and in the end it is dead,
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
+
+import pyarrow as pa
 
 from tidemark.database.actions import Outcome
 from tidemark.database.detaching import (
@@ -19,9 +22,10 @@ from tidemark.database.detaching import (
     TIMER_STAGE,
     WAITING,
     Entry,
-    queued,
 )
+from tidemark.database.queueing import queued
 from tidemark.database.reacting import Turn
+from tidemark.database.ruling import activation, arguments_in
 from tidemark.database.store import Store
 from tidemark.database.transaction import Transaction
 from tidemark.errors import TidemarkError
@@ -43,67 +47,73 @@ def run_due(store: Store, begin: Callable[[], Transaction], *, is_timed: bool = 
     done = 0
     while done < MOST_AT_ONCE:
         now = store.now()
-        waiting = (entry for entry in queued(store.engine, store.catalog) if entry.state == WAITING)
-        due = next((entry for entry in waiting if _is_due(entry, now, is_timed=is_timed)), None)
-        if due is None:
+        waiting = (entry for entry in queued(store) if entry.state == WAITING)
+        due = [entry for entry in waiting if _is_due(entry, now, is_timed=is_timed)]
+        if not due:
             break
-        _run(due, store, begin, now)
-        done += 1
+        for entry in due:  # those that they ask for are of later versions
+            _run(entry, store, begin)
+        done += len(due)
     return done
 
 
 def next_due(store: Store) -> dt.datetime | None:
     """When the next entry of the queue is due that waits for a time."""
-    if DETACHED_TABLE not in store.catalog.relations or not store.engine.rows(DETACHED_TABLE):
-        return None
-    waiting = [entry for entry in queued(store.engine, store.catalog) if entry.state == WAITING]
-    return min((entry.due for entry in waiting if entry.due is not None), default=None)
+    times = (entry.due for entry in queued(store) if entry.state == WAITING and entry.due is not None)
+    return min(times, default=None)
 
 
 def _is_due(entry: Entry, now: dt.datetime, *, is_timed: bool) -> bool:
     return not is_timed if entry.due is None else entry.due <= now
 
 
-def _run(entry: Entry, store: Store, begin: Callable[[], Transaction], now: dt.datetime) -> None:
-    found = _activation(entry.rule, store)
-    if found is None:
-        _replace(begin(), entry, None)  # the rule is gone, or is not watched for these values any more
+def _run(entry: Entry, store: Store, begin: Callable[[], Transaction]) -> None:
+    rule = store.catalog.rules.get(entry.rule_name)
+    if rule is None or (entry.stage == TIMER_STAGE and not _is_watched(entry, rule)):
+        _replace(begin(), entry, None)
         return
-    rule, activation = found
     transaction = begin()
     try:
         transaction.keep(DETACHED_TABLE, entry.added(-1))
-        _act(entry, rule, activation, transaction)
+        _act(entry, rule, _activation(entry, rule, store), transaction)
         transaction.commit()
-    except TidemarkError as error:
-        if transaction.is_open:
-            transaction.rollback()
+    except Exception as error:
+        _leave(transaction)
+        told = error.message if isinstance(error, TidemarkError) else f"{type(error).__name__}: {error}"
         apart = begin()
         again = _next(entry, rule, apart) if entry.stage == TIMER_STAGE else None
-        failed = again or entry.failed(str(error.message), rule, now)
-        outcome = f"dead: {error.message}" if failed.state == DEAD else f"failed: {error.message}"
+        failed = again or entry.failed(told, rule, store.now())
+        outcome = f"dead: {told}" if failed.state == DEAD else f"failed: {told}"
         apart.reactions.record(entry.rule, _instances(entry), outcome)
         _replace(apart, entry, failed)
+    except BaseException:
+        _leave(transaction)
+        raise
 
 
-def _act(entry: Entry, rule: Rule, activation: Activation, transaction: Transaction) -> None:
+def _leave(transaction: Transaction) -> None:
+    if transaction.is_open:
+        transaction.rollback()
+
+
+def _act(entry: Entry, rule: Rule, watched: Activation, transaction: Transaction) -> None:
     given, reactions = entry.relations, transaction.reactions
     if entry.stage == TIMER_STAGE:
         after = _next(entry, rule, transaction)
         if after is not None:
             transaction.keep(DETACHED_TABLE, after.added())
         nothing = {name: delta_tables.no_change(schema) for name, schema in rule.given}
-        turn = reactions.whole(activation, nothing)
+        turn = reactions.whole(watched, nothing)
     else:
-        turn = Turn(activation, given.pop(CONDITION), given)
+        turn = Turn(watched, given.pop(CONDITION), given)
         if entry.stage == CONDITION_STAGE:
-            turn = reactions.whole(activation, given) if rule.events else reactions.still_true(turn)
+            turn = reactions.whole(watched, given) if rule.events else reactions.still_true(turn)
     if turn is None:
         return
     if entry.stage != ACTION_STAGE and rule.action_coupling in (DETACHED, INDEPENDENT):
-        other = Entry.of(rule, activation.name, ACTION_STAGE, turn.relations, transaction.store.version + 1)
+        other = Entry.of(rule, watched.name, ACTION_STAGE, turn.relations, transaction.store.version + 1)
         transaction.keep(DETACHED_TABLE, other.added())
-        reactions.record(activation.name, turn.rows.num_rows, Outcome.QUEUED)
+        reactions.record(watched.name, turn.rows.num_rows, Outcome.QUEUED)
         return
     reactions.act(turn, entry.id)
 
@@ -111,12 +121,12 @@ def _act(entry: Entry, rule: Rule, activation: Activation, transaction: Transact
 def _next(entry: Entry, rule: Rule, transaction: Transaction) -> Entry | None:
     """The timer for the next time, which is not before now; none if it was to go off once."""
     now, due = transaction.store.now(), entry.due or transaction.store.now()
-    source = Source(rule.text, rule.dialect)
-    spans = [span_of(event.text, source) for event in rule.times if event.kind == "every"]
-    if not spans:
+    event = next((event for event in rule.times if str(event) == entry.event), None)
+    if event is None or event.kind != "every":
         return None
-    missed = max(0, (now - due) // spans[0])
-    return replace(entry, due=due + spans[0] * (missed + 1), attempts=0, error="")
+    span = span_of(event.text, Source(rule.text, rule.dialect))
+    missed = max(0, (now - due) // span)
+    return replace(entry, due=due + span * (missed + 1), attempts=0, error="")
 
 
 def _instances(entry: Entry) -> int:
@@ -124,11 +134,14 @@ def _instances(entry: Entry) -> int:
     return 0 if rows is None else rows.num_rows
 
 
-def _activation(name: str, store: Store) -> tuple[Rule, Activation] | None:
-    for activation in store.catalog.activations:
-        if activation.name == name:
-            return store.catalog.rules[activation.rule], activation
-    return None
+def _is_watched(entry: Entry, rule: Rule) -> bool:
+    return any(known.name == entry.rule for known in rule.active)
+
+
+def _activation(entry: Entry, rule: Rule, store: Store) -> Activation:
+    """The rule for the values for which it was set off, also if it is not watched for them any more."""
+    known = next((known for known in rule.active if known.name == entry.rule), None)
+    return known or activation(rule, arguments_in(entry.rule, rule.dialect), store.catalog)
 
 
 def _replace(transaction: Transaction, entry: Entry, by: Entry | None) -> None:
@@ -138,9 +151,36 @@ def _replace(transaction: Transaction, entry: Entry, by: Entry | None) -> None:
 
 def replay(identity: str, store: Store, begin: Callable[[], Transaction]) -> None:
     """Let a dead entry wait for its next attempt."""
-    found = next(
-        (entry for entry in queued(store.engine, store.catalog) if entry.id == identity and entry.state == DEAD), None
-    )
+    found = _dead(identity, store)
+    _replace(begin(), found, replace(found, state=WAITING, attempts=0, due=None))
+
+
+def discard(identity: str, store: Store, begin: Callable[[], Transaction]) -> None:
+    """Throw a dead entry away."""
+    _replace(begin(), _dead(identity, store), None)
+
+
+def dead_letters(store: Store) -> pa.Table:
+    """The entries that are dead, with what they were to be done for: the rows of each relation that they have."""
+    dead = [entry for entry in queued(store) if entry.state == DEAD]
+    columns = {
+        "id": pa.array([entry.id for entry in dead], pa.string()),
+        "rule": pa.array([entry.rule for entry in dead], pa.string()),
+        "error": pa.array([entry.error for entry in dead], pa.string()),
+        "attempts": pa.array([entry.attempts for entry in dead], pa.int64()),
+        "version": pa.array([entry.version for entry in dead], pa.int64()),
+        "payload": pa.array([_told(entry) for entry in dead], pa.string()),
+    }
+    return pa.table(columns)
+
+
+def _told(entry: Entry) -> str:
+    rows = {name: delta_tables.expand(table).to_pylist() for name, table in entry.relations.items() if table.num_rows}
+    return json.dumps(rows, default=str)
+
+
+def _dead(identity: str, store: Store) -> Entry:
+    found = next((entry for entry in queued(store) if entry.id == identity and entry.state == DEAD), None)
     if found is None:
         raise TidemarkError("unknown_entry", f"there is no dead letter {identity!r}", hint="db.dead_letters() has them")
-    _replace(begin(), found, replace(found, state=WAITING, attempts=0, due=None))
+    return found

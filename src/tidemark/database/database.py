@@ -16,7 +16,7 @@ from tidemark.algebra.types import VERSION
 from tidemark.calculus.as_of import Block, resolve
 from tidemark.database.actions import FIRINGS, FIRINGS_SCHEMA, Program
 from tidemark.database.advising import Advice, advise
-from tidemark.database.apart import next_due, replay
+from tidemark.database.apart import dead_letters, discard, next_due, replay
 from tidemark.database.apart import run_due as run_actions
 from tidemark.database.auditing import audit, audit_as_of
 from tidemark.database.causes import cause
@@ -24,8 +24,9 @@ from tidemark.database.classifying import Classification, classify
 from tidemark.database.clock import must_be_later, naive, stored_time
 from tidemark.database.continual import Continual
 from tidemark.database.delivery import Callback, Delivery, Registered
-from tidemark.database.detaching import DEAD, DETACHED_SCHEMA, DETACHED_TABLE
+from tidemark.database.detaching import DETACHED_TABLE
 from tidemark.database.explain import explain
+from tidemark.database.firings import counts
 from tidemark.database.logkeeping import LogKeeper
 from tidemark.database.pairing import key_of, relation_keys
 from tidemark.database.pairing import paired as pairs_of
@@ -67,9 +68,6 @@ TRACE = pa.schema(
         ("rows_rederived", pa.int64()),
     ]
 )
-
-
-_LETTER = ["id", "rule", "error", "attempts", "version"]
 
 
 class Database:
@@ -191,10 +189,17 @@ class Database:
         return self.query(f"SELECT * FROM {FIRINGS} WHERE version > {since} ORDER BY version, time, rule")
 
     def dead_letters(self) -> pa.Table:
-        """The detached actions that were given up: id, rule, error, attempts, version."""
-        if DETACHED_TABLE not in self._store.catalog.relations:
-            return DETACHED_SCHEMA.arrow.empty_table().select(_LETTER)
-        return self.query(f"SELECT {', '.join(_LETTER)} FROM {DETACHED_TABLE} WHERE state = '{DEAD}' ORDER BY version")
+        """The detached actions that were given up: id, rule, error, attempts, version, and as payload, in JSON, the
+        rows of ``condition`` and of the transition relations."""
+        with self._store.lock:
+            self._store.must_be_open()
+            return dead_letters(self._store)
+
+    def discard(self, letter: str) -> None:
+        """Throw a dead letter away."""
+        with self._store.lock:
+            self._must_be_free()
+            discard(letter, self._store, self._begin)
 
     def replay(self, letter: str) -> None:
         """Try a dead letter again, at once."""
@@ -263,7 +268,7 @@ class Database:
         store = self._store
         if what in ("rules", "assertions"):
             if what == "rules":
-                return show_rules(store.catalog, self.firings())
+                return show_rules(store.catalog, counts(store, self.firings()))
             return show_assertions(store.catalog, store.engine.rows)
         if what == "tables":
             names = [t.name for t in store.catalog.tables if t.name != CLOCK and t.name not in RULE_TABLES]

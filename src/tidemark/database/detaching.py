@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import io
+import itertools
 import json
 import uuid
 from collections.abc import Mapping
@@ -17,12 +18,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from tidemark.algebra.plans import Stored
 from tidemark.algebra.types import BIGINT, TIMESTAMP, VARCHAR, Field, Schema
-from tidemark.engines.base import Engine
 from tidemark.log import deltas as delta_tables
 from tidemark.sql.activerules import INDEPENDENT, Rule
-from tidemark.sql.catalog import Catalog
+from tidemark.sql.rule_statements import TimeEvent
 
 DETACHED_TABLE: Final = "_detached"
 WAITING, DEAD = "waiting", "dead"
@@ -72,12 +71,29 @@ class Entry:
     ) -> Entry:
         independent = (rule.coupling if stage == CONDITION_STAGE else rule.action_coupling) == INDEPENDENT
         packed = json.dumps({relation: _packed(table) for relation, table in relations.items()})
-        return cls(uuid.uuid4().hex, name, stage, packed, version=version, due=due, is_independent=independent)
+        return cls(_new_id(), name, stage, packed, version=version, due=due, is_independent=independent)
+
+    @classmethod
+    def timer(cls, name: str, event: TimeEvent, version: int, due: dt.datetime) -> Entry:
+        """A time that a rule waits for, with the event that says what comes after it."""
+        return cls(_new_id(), name, TIMER_STAGE, json.dumps(str(event)), version=version, due=due)
+
+    @property
+    def event(self) -> str:
+        """The text of the event that a timer is for."""
+        return str(json.loads(self.payload))
 
     @property
     def relations(self) -> dict[str, pa.Table]:
         """The instances and transition relations."""
+        if self.stage == TIMER_STAGE:
+            return {}
         return {name: _unpacked(text) for name, text in json.loads(self.payload).items()}
+
+    @property
+    def rule_name(self) -> str:
+        """The name of the rule, without the values of its parameters."""
+        return self.rule.partition("(")[0]
 
     def added(self, weight: int = 1) -> pa.Table:
         """The entry as a change of the table of detached work."""
@@ -99,11 +115,12 @@ class Entry:
         return replace(self, attempts=attempts, error=error, due=due)
 
 
-def queued(engine: Engine, catalog: Catalog) -> list[Entry]:
-    """All entries that are committed, the oldest first."""
-    if DETACHED_TABLE not in catalog.relations or not engine.rows(DETACHED_TABLE):
-        return []
-    return entries(engine.fetch(Stored(DETACHED_TABLE, DETACHED_SCHEMA), {}))
+def _new_id() -> str:
+    """A name that nothing else has; of two that one process makes, the later one is the greater."""
+    return f"{next(_made):012x}{uuid.uuid4().hex[:20]}"
+
+
+_made = itertools.count()
 
 
 def entries(table: pa.Table) -> list[Entry]:

@@ -13,11 +13,11 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from tidemark.database.detaching import PARTIAL_STAGE, Entry, queued
-from tidemark.engines.base import Engine
+from tidemark.database.detaching import PARTIAL_STAGE, Entry
+from tidemark.database.queueing import queued
+from tidemark.database.store import Store
 from tidemark.log import deltas as delta_tables
 from tidemark.sql.activerules import Activation, Rule
-from tidemark.sql.catalog import Catalog
 
 Relations = Mapping[str, pa.Table]
 
@@ -25,8 +25,8 @@ Relations = Mapping[str, pa.Table]
 class Partials:
     """What has begun, in one transaction and before it; read when a rule asks for the first time."""
 
-    def __init__(self, engine: Engine, catalog: Catalog) -> None:
-        self._engine, self._catalog = engine, catalog
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._before: dict[str, Entry] | None = None
         self._now: dict[str, tuple[Rule, Relations]] = {}
 
@@ -43,6 +43,13 @@ class Partials:
             self._now[activation.name] = (rule, begun)
         return {}
 
+    def forget(self, name: str) -> None:
+        """The rule is not watched any more: what has begun of it is over."""
+        self._now.pop(name, None)
+        if self._before is None:
+            self._before = {entry.rule: entry for entry in queued(self._store) if entry.stage == PARTIAL_STAGE}
+        self._before.pop(name, None)
+
     def changes(self, version: int) -> Iterator[pa.Table]:
         """The changes of the table of detached work that make all this durable."""
         for name, (rule, relations) in self._now.items():
@@ -56,8 +63,7 @@ class Partials:
         if name in self._now:
             return self._now[name][1]
         if self._before is None:
-            entries = queued(self._engine, self._catalog)
-            self._before = {entry.rule: entry for entry in entries if entry.stage == PARTIAL_STAGE}
+            self._before = {entry.rule: entry for entry in queued(self._store) if entry.stage == PARTIAL_STAGE}
         return self._before[name].relations if name in self._before else {}
 
 

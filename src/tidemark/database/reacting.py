@@ -41,7 +41,6 @@ from tidemark.sql.rule_statements import Action, Call, DatabaseEvent, Event, Not
 from tidemark.sql.rules import CONDITION, SIGNAL, SIGNAL_SCHEMA, bind_action
 from tidemark.sql.text import Source
 
-CASCADE: Final = "cascade"
 MOST_NESTED: Final = 64
 """How deep actions of immediate rules may set each other off, one inside the other."""
 
@@ -84,7 +83,7 @@ class Reactions:
         self._owed: Counter[str] = Counter()
         self._nested = 0
         self._keys: tuple[Catalog, RelationKeys] | None = None
-        self.partials = Partials(transaction.store.engine, transaction.store.catalog)
+        self.partials = Partials(transaction.store)
         self.detached: list[Entry] = []
         self.notices: list[tuple[str, pa.Table]] = []
 
@@ -97,6 +96,12 @@ class Reactions:
     def activated(self, activation: Activation) -> None:
         """From here on, and not before, the rule is watched."""
         self._marks[activation.name] = self._now()
+
+    def deactivated(self, activation: Activation) -> None:
+        """What this transaction left for the rule to do is not done, and what has begun is over."""
+        self._waiting = [turn for turn in self._waiting if turn.activation.name != activation.name]
+        self._occurred = [one for one in self._occurred if one[0].name != activation.name]
+        self.partials.forget(activation.name)
 
     def altered(self, table: str, schema: Schema, added: Sequence[Value]) -> None:
         """The table has more columns now, so what happened to it before has them, too."""
@@ -154,7 +159,7 @@ class Reactions:
         return None
 
     def _left_over(self, activation: Activation) -> Turn | None:
-        """The first turn of a rule that was left for the check phase: an action, or a condition that was to be asked."""
+        """The first turn of a rule that was left for the check phase: an action, or a condition to be asked."""
         for turn in [turn for turn in self._waiting if turn.activation.name == activation.name]:
             self._waiting.remove(turn)
             kept = self.still_true(turn)
@@ -395,7 +400,7 @@ class Reactions:
                     case _:
                         self._transaction.change(self._bound(action, activation), self._named(turn))
         except TidemarkError as error:
-            if error.code == CASCADE:  # it has the chain
+            if error.code == "cascade":  # it has the chain
                 raise
             raise TidemarkError(
                 error.code, f"the action of the rule {activation.name!r} failed: {error.message}", hint=error.hint
@@ -428,7 +433,7 @@ class Reactions:
     def _endless(self, why: str) -> TidemarkError:
         chain = self._chain if len(self._chain) <= 12 else [*self._chain[:6], "…", *self._chain[-5:]]
         return TidemarkError(
-            CASCADE,
+            "cascade",
             f"rules set each other off without an end: {' → '.join(chain)}",
             hint=f"{why}; DEACTIVATE one of them, or change its condition",
         )

@@ -54,9 +54,10 @@ def restore(records: Iterable[str]) -> tuple[Catalog, dict[str, int]]:
     for text in records:
         record = json.loads(text)
         if "rule" in record:
-            rules.pop(record["rule"], None)
-            if record["sql"] is not None:
-                rules[record["rule"]] = record
+            if record["sql"] is None:
+                rules.pop(record["rule"], None)
+            else:
+                rules[record["rule"]] = record  # one that goes on stays where it is: the order is that of creation
             continue
         if "drop" in record:
             catalog = catalog.without(record["drop"])

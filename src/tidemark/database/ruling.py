@@ -76,6 +76,16 @@ def activation(rule: Rule, arguments: tuple[str, ...], catalog: Catalog) -> Acti
     return bound
 
 
+def arguments_in(name: str, dialect: str) -> tuple[str, ...]:
+    """The values in the name of an activation: low(1, 'a')."""
+    _, parenthesis, values = name.partition("(")
+    if not parenthesis:
+        return ()
+    [(statement, _)] = st.parse_script(Source(f"ACTIVATE RULE r({values}", dialect))
+    assert isinstance(statement, SetActive)
+    return statement.arguments
+
+
 def bound_anew(catalog: Catalog, changed: str) -> Catalog:
     """The catalog with the rules bound anew that stand on a relation which has another definition."""
     touched = {changed, *(view.name for view in catalog.above(changed))}
@@ -88,7 +98,8 @@ def bound_anew(catalog: Catalog, changed: str) -> Catalog:
 def _bound(rule: Rule, catalog: Catalog, changed: str) -> Rule:
     try:
         bound = define_rule(rule.text, rule.dialect, catalog, dict(rule.seen))
-        return replace(bound, active=tuple(activation(bound, a.arguments, catalog) for a in rule.active))
+        active = tuple(activation(bound, a.arguments, catalog) for a in rule.active)
+        return replace(bound, active=active, origin=rule.origin)
     except TidemarkError as error:
         raise TidemarkError(
             "dependents",
@@ -134,7 +145,11 @@ def rule_records(before: Catalog, after: Catalog) -> list[str]:
     """What to say of the rules that are other ones than before: their texts, and for which values they are watched."""
     if before.rules is after.rules:
         return []
-    gone = [json.dumps({"rule": name, "sql": None}) for name in before.rules if name not in after.rules]
+    gone = [
+        json.dumps({"rule": name, "sql": None})
+        for name, rule in before.rules.items()
+        if name not in after.rules or after.rules[name].origin is not rule.origin
+    ]
     others = [rule for name, rule in after.rules.items() if before.rules.get(name) is not rule]
     return gone + [
         json.dumps(

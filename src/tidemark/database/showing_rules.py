@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
+from tidemark.database.firings import Count
 from tidemark.rules.graph import warnings
 from tidemark.sql.catalog import Catalog
 
 
-def show_rules(catalog: Catalog, firings: pa.Table) -> pa.Table:
-    """Each rule with its state, and how often it fired, for how many instances."""
-    counts: dict[str, int] = {}
-    instances: dict[str, int] = {}
-    for row in firings.to_pylist():
-        name = row["rule"].partition("(")[0]
-        counts[name] = counts.get(name, 0) + 1
-        instances[name] = instances.get(name, 0) + row["instances"]
+def show_rules(catalog: Catalog, known: Mapping[str, Count]) -> pa.Table:
+    """Each rule with its state, how often it fired, for how many instances, and how often its action failed."""
     rules = list(catalog.rules.values())
     states = [", ".join(a.name for a in r.active) if r.parameters else "active" for r in rules]
     columns = {
@@ -30,11 +25,13 @@ def show_rules(catalog: Catalog, firings: pa.Table) -> pa.Table:
         "action_coupling": [rule.action_coupling for rule in rules],
         "warnings": ["; ".join(warnings(rule, catalog)) for rule in rules],
     }
+    counts = [known.get(rule.name, Count()) for rule in rules]
     texts = {name: pa.array(values, pa.string()) for name, values in columns.items()}
     numbers = {
         "priority": [rule.priority for rule in rules],
-        "firings": [counts.get(rule.name, 0) for rule in rules],
-        "instances": [instances.get(rule.name, 0) for rule in rules],
+        "firings": [count.firings for count in counts],
+        "instances": [count.instances for count in counts],
+        "failures": [count.failures for count in counts],
     }
     return pa.table(texts | {name: pa.array(values, pa.int64()) for name, values in numbers.items()})
 

@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
@@ -34,7 +34,7 @@ from tidemark.network.autonomous import Known
 from tidemark.network.nodes import definition, expand
 from tidemark.network.settle import settle
 from tidemark.network.wave import given_deltas
-from tidemark.sql.catalog import Catalog
+from tidemark.sql.catalog import RULE_TABLES, Catalog
 from tidemark.sql.changes import Change
 
 TIMES_KEPT: Final = 10_000
@@ -82,6 +82,9 @@ class Store:
         loaded = engine.load()
         self.version = loaded.version
         self.notes = Notes(loaded.notes)
+        self.detached: tuple[Any, ...] | None = None
+        """The entries of detached work that are committed, if they were read since they changed last."""
+        self.forgotten_firings = 0
         self.after_commit: list[Callable[[Mapping[str, pa.Table]], None]] = []
         self.listeners: weakref.WeakSet[Listener] = weakref.WeakSet()
         self.times: dict[int, dt.datetime] = {}
@@ -198,6 +201,8 @@ class Store:
             except TidemarkError as error:
                 raise _naming_creations(error, commit) from error
             self.notes.take(commit.notes)
+            if any(table in commit.deltas for table in RULE_TABLES) or work.catalog is not self.catalog:
+                self.detached = None
             self._install(work.catalog, transition, version)
             for listener in tuple(self.listeners):
                 listener.committed(version, work)

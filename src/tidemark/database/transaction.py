@@ -13,11 +13,19 @@ import pyarrow as pa
 
 from tidemark.algebra.expressions import Column
 from tidemark.algebra.plans import Given, Plan, Project, Scan, Touched, relations_of
-from tidemark.database.actions import NO_PROGRAM, Program
+from tidemark.database.actions import FIRINGS, NO_PROGRAM, Program
 from tidemark.database.clock import with_clock
 from tidemark.database.declared import must_be_as_declared
-from tidemark.database.detaching import DETACHED_TABLE, PARTIAL_STAGE, TIMER_STAGE, Entry, queued
+from tidemark.database.detaching import (
+    CONDITION_STAGE,
+    DETACHED_TABLE,
+    PARTIAL_STAGE,
+    TIMER_STAGE,
+    Entry,
+)
+from tidemark.database.firings import forgetting
 from tidemark.database.history import past
+from tidemark.database.queueing import queued_in
 from tidemark.database.reacting import Reactions
 from tidemark.database.reading import expanded, readable
 from tidemark.database.rows import Rows, as_table
@@ -136,8 +144,10 @@ class Transaction:
             try:
                 if self.statements:
                     self._check_rules()
+                notes = self._forget_firings() if FIRINGS in self.pending else {}
+                brought = self._brought or Work(self.catalog, {}, 0)
                 work = replace(
-                    self._brought or Work(self.catalog, {}, 0),
+                    brought,
                     catalog=self.catalog,
                     pending=self.pending,
                     statements=self.statements,
@@ -146,6 +156,7 @@ class Transaction:
                     wave=self._wave,
                     is_checked=self._is_checked,
                     said=self._said,
+                    notes={**brought.notes, **notes},
                 )
                 self._store.commit(work)
             except BaseException:
@@ -175,10 +186,10 @@ class Transaction:
                 self._wave = self._store.derive(self.catalog, self.pending, self._alone())
                 self._is_checked = self._wave.is_checked
             self.reactions.check()
-            for entry in self.reactions.detached:
-                self.keep(DETACHED_TABLE, entry.added())
-            for change in self.reactions.partials.changes(self._store.version + 1):
-                self.keep(DETACHED_TABLE, change)
+        for entry in self.reactions.detached:
+            self.keep(DETACHED_TABLE, entry.added())
+        for change in self.reactions.partials.changes(self._store.version + 1):
+            self.keep(DETACHED_TABLE, change)
 
     def rollback(self) -> None:
         """Forget everything that was done in this transaction."""
@@ -255,6 +266,14 @@ class Transaction:
                 deltas.pop(table, None)
         self.statements += 1
 
+    def _forget_firings(self) -> Mapping[str, str | None]:
+        """Take what the log no longer reaches back to out of the history of firings; the notes that go with it."""
+        found = forgetting(self._store)
+        if found is None:
+            return {}
+        self.keep(FIRINGS, found[0])
+        return found[1]
+
     def _create_rule(self, statement: CreateRule, source: Source) -> pa.Table | None:
         if statement.name in self.catalog.rules:
             raise TidemarkError("exists", f"there is already a rule {statement.name!r}", hint="DROP RULE it first")
@@ -270,25 +289,34 @@ class Transaction:
             known = {activation.arguments for activation in rule.active}
             fresh = [activation for activation in changed.active if activation.arguments not in known]
             self._redefine(self.catalog.with_rule(changed))
+            self._unwatch(rule, changed)
             if self.pending:
                 for activation in fresh:
                     self.reactions.activated(activation)
             self._set_timers(changed, fresh, source)
 
     def _set_timers(self, rule: Rule, fresh: list[Activation], source: Source) -> None:
-        """Timers of what is watched now; those of what is not any more are taken away."""
-        if not rule.times and not rule.last:
-            return
-        now, names = self._store.now(), {activation.name for activation in rule.active}
+        """Timers of what is watched now. Of what is not any more, those are taken away, and what has begun and not
+        happened yet: sequences, closures and delays. What happened while it was watched is still done."""
+        names = {activation.name for activation in rule.active}
+        stages = {TIMER_STAGE, PARTIAL_STAGE} | ({CONDITION_STAGE} if rule.delay is not None else set())
+        self._forget_entries(rule, lambda entry: entry.stage in stages and entry.rule not in names)
+        now = self._store.now()
         for activation in fresh:
             for event in rule.times:
                 due = first_time(event, now, source)
-                entry = Entry.of(rule, activation.name, TIMER_STAGE, {}, self._store.version + 1, due)
-                self.keep(DETACHED_TABLE, entry.added())
-        for entry in queued(self._store.engine, self._store.catalog):
-            is_of_rule = entry.rule.partition("(")[0] == rule.name
-            if entry.stage in (TIMER_STAGE, PARTIAL_STAGE) and is_of_rule and entry.rule not in names:
-                self.keep(DETACHED_TABLE, entry.added(-1))
+                self.keep(DETACHED_TABLE, Entry.timer(activation.name, event, self._store.version + 1, due).added())
+
+    def _forget_entries(self, rule: Rule, is_over: Callable[[Entry], bool]) -> None:
+        entries = queued_in(self._store, self.pending.get(DETACHED_TABLE))
+        for entry in [entry for entry in entries if entry.rule_name == rule.name and is_over(entry)]:
+            self.keep(DETACHED_TABLE, entry.added(-1))
+
+    def _unwatch(self, before: Rule, after: Rule | None) -> None:
+        names = {activation.name for activation in after.active} if after is not None else set()
+        for activation in before.active:
+            if activation.name not in names:
+                self.reactions.deactivated(activation)
 
     # Statements
 
@@ -433,7 +461,9 @@ class Transaction:
             self._wave = None
         self._is_checked = False
         self.keep(table, delta, text)
-        if table in self.catalog.immediately_watched:
+        watched = self.catalog.immediately_watched
+        # An action stands between what set it off and the turn of other rules, so they are considered after any of it.
+        if table in watched or (watched and self.reactions.is_acting):
             self.reactions.after_statement()
 
     def _table(self, name: str) -> Table:
@@ -475,7 +505,7 @@ class Transaction:
         if not isinstance(before, View) or kind_of(before) != kind_of(view):
             raise TidemarkError(
                 "wrong_kind",
-                f"{view.name!r} is a {kind_of(before)}, which a {kind_of(view)} cannot replace",
+                f"{view.name!r} is of another kind ({kind_of(before)}) than what is to replace it ({kind_of(view)})",
                 hint=f"DROP {kind_of(before).upper()} {view.name} first",
             )
         after = with_replaced(self.catalog, view, source)
@@ -511,9 +541,19 @@ class Transaction:
             raise TidemarkError("reserved_name", "names that begin with _ are reserved, and a name cannot be empty")
         self._redefine(self.catalog.with_relation(relation))
 
+    def _without_rules(self, catalog: Catalog) -> None:
+        """Drop rules, and with them all that waits to be done by them."""
+        gone = [rule for name, rule in self.catalog.rules.items() if catalog.rules.get(name) is not rule]
+        self._redefine(catalog)
+        for rule in gone:
+            self._unwatch(rule, None)
+            self._forget_entries(rule, lambda entry: True)
+            detached = self.reactions.detached
+            self.reactions.detached = [entry for entry in detached if entry.rule_name != rule.name]
+
     def _drop(self, statement: st.Drop, source: Source) -> None:
         if statement.kind == "RULE":
-            self._redefine(without_rule(statement, self.catalog))
+            self._without_rules(without_rule(statement, self.catalog))
             return
         if statement.name in RULE_TABLES:
             raise TidemarkError("reserved_name", f"{statement.name!r} is kept for rules and cannot be dropped")
@@ -538,7 +578,7 @@ class Transaction:
                 f"{statement.name!r} is needed by {names}",
                 hint="drop them first, or use CASCADE",
             )
-        self.catalog = without_rules_on(statement, self.catalog)
+        self._without_rules(without_rules_on(statement, self.catalog))
         for view in dependents:
             if self.catalog.get(view.name) is not None:
                 self._drop(st.Drop(_dropped_as(view), view.name, if_exists=True, cascade=True), source)

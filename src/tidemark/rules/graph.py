@@ -2,15 +2,15 @@
 
     r → s            if r's action changes a table below what s watches
     non-termination  possible, if the graph has a cycle
-    non-confluence   possible, if two rules of the same priority can act in the same check phase, and one changes what
-                     the other reads, or both change the same table other than by insertions alone
+    non-confluence   possible, if of two rules with the same priority one changes what the other watches or what its
+                     condition or action reads, or both change the same table other than by insertions alone
 
 Both are said of what could happen; whether it does depends on the data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tidemark.sql.activerules import Rule
 from tidemark.sql.catalog import Catalog
@@ -52,23 +52,36 @@ def _conflicts(rule: Rule, catalog: Catalog) -> Iterator[str]:
     for other in catalog.rules.values():
         if other.name == rule.name or other.priority != rule.priority:
             continue
-        why = _why_ordered(rule, other, catalog) or _why_ordered(other, rule, catalog) or _both(rule, other)
+        why = _why_ordered(rule, other, catalog)
         if why:
             yield f"the order of {other.name!r} and {rule.name!r} may matter: {why}; give them different priorities"
 
 
 def _why_ordered(rule: Rule, other: Rule, catalog: Catalog) -> str:
-    read = catalog.tables_below(other.reads) & rule.writes
-    return (
-        f"{rule.name!r} changes {', '.join(sorted(read))}, which the condition of {other.name!r} reads" if read else ""
-    )
+    """The first reason, if there is one."""
+    for one, two in ((rule, other), (other, rule)):
+        tables = catalog.tables_below(two.reads) & one.writes
+        if tables:
+            return f"{one.name!r} changes {_listed(tables)}, which the condition of {two.name!r} reads"
+    both = _both(rule, other)
+    if both:
+        return f"both change {_listed(both)}"
+    for one, two in ((rule, other), (other, rule)):
+        for what, relations in (("the action of {} reads", two.action_reads), ("{} watches", two.event_relations)):
+            tables = catalog.tables_below(relations) & one.writes
+            if tables:
+                return f"{one.name!r} changes {_listed(tables)}, which {what.format(repr(two.name))}"
+    return ""
 
 
-def _both(rule: Rule, other: Rule) -> str:
-    both = {
+def _listed(tables: Iterable[str]) -> str:
+    return ", ".join(sorted(tables))
+
+
+def _both(rule: Rule, other: Rule) -> set[str]:
+    return {
         table
         for kind, table in rule.changes
         for other_kind, other_table in other.changes
         if table == other_table and (kind, other_kind) != ("insert", "insert")
     }
-    return f"both change {', '.join(sorted(both))}" if both else ""

@@ -43,11 +43,17 @@ class Activation:
         return f"_rule {self.name}"
 
 
+class Origin:
+    """A statement that created a rule: only ever the same as itself."""
+
+
 @dataclass(frozen=True)
 class Rule:
     """An active rule. ``identity`` are the columns of WHEN that identify an instance; ``changes`` what its
     action does to which table; ``given`` the transition relations that it may name, with their columns; ``seen`` how
-    many columns the relations that it names had when it was created; ``last`` the events that end what others begin."""
+    many columns the relations that it names had when it was created; ``last`` the events that end what others begin;
+    ``action_reads`` the relations that its actions read. A rule that is watched, or bound anew, has the ``origin`` that
+    it had: it is as old as it was."""
 
     name: str
     text: str
@@ -75,6 +81,8 @@ class Rule:
     last: tuple[Event, ...] = ()
     is_closure: bool = False
     active: tuple[Activation, ...] = ()
+    action_reads: frozenset[str] = frozenset()
+    origin: Origin = field(default_factory=Origin, compare=False, repr=False)
 
     @property
     def writes(self) -> frozenset[str]:

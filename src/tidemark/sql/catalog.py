@@ -103,11 +103,13 @@ Relation: TypeAlias = Table | View
 
 
 def kind_of(relation: Relation) -> str:
-    """What a relation is, in words: table, view, materialized view, snapshot or continual query."""
+    """What a relation is, in words: table, view, materialized view, assertion, snapshot or continual query."""
     if isinstance(relation, Table):
         return "table"
     if relation.external:
         return "external view"
+    if relation.options.get("assertion"):
+        return "assertion"
     if relation.lag is not None and not relation.lag.is_read_through:
         return relation.lag.kind
     return "materialized view" if relation.materialized else "view"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
@@ -92,6 +92,7 @@ def bind_rule(statement: CreateRule, catalog: Catalog, source: Source, seen: Map
         delay=None if statement.delay is None else span_of(statement.delay, source),
         last=statement.last,
         is_closure=statement.is_closure,
+        action_reads=_action_reads(probe, catalog, given),
         **options,
     )
 
@@ -221,7 +222,22 @@ def _with(tree: Tree, values: Mapping[str, str], source: Source) -> Tree:
 def _named(statement: CreateRule, catalog: Catalog, given: Mapping[str, Schema]) -> frozenset[str]:
     """The relations that the texts of a rule name."""
     trees = [tree for tree in (statement.when, *statement.actions) if isinstance(tree, exp.Expr)]
-    names = {table.name for tree in trees for table in tree.find_all(exp.Table)}
+    return _known((table for tree in trees for table in tree.find_all(exp.Table)), catalog, given)
+
+
+def _action_reads(probe: Activation, catalog: Catalog, given: Mapping[str, Schema]) -> frozenset[str]:
+    """The relations that the actions of a rule read, be it to find the rows that they change."""
+    found: list[exp.Table] = []
+    for action in probe.actions:
+        if isinstance(action, exp.Expr):
+            target = action.this.this if isinstance(action.this, exp.Schema) else action.this
+            is_filled = isinstance(action, exp.Insert)
+            found += [table for table in action.find_all(exp.Table) if not (is_filled and table is target)]
+    return _known(found, catalog, {**given, CONDITION: _EVENT_ROW})
+
+
+def _known(tables: Iterable[exp.Table], catalog: Catalog, given: Mapping[str, Schema]) -> frozenset[str]:
+    names = {table.name for table in tables}
     folded = {name if name in catalog.relations else name.lower() for name in names}
     return frozenset(name for name in folded if name in catalog.relations and name not in given)
 
