@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -139,3 +140,32 @@ def test_the_log_of_an_external_view_has_limits_too(db: tm.Database) -> None:
     assert db.changes("e", since=db.version - 4).num_rows == 4
     with pytest.raises(tm.TidemarkError, match="does not reach back"):
         db.changes("e")
+
+
+def test_the_log_waits_for_who_is_open_and_not_longer(db: tm.Database) -> None:
+    db.execute(SETUP)
+    fill(db, 0, 1)
+    db.execute("CREATE CONTINUAL QUERY q AS SELECT a FROM t TRIGGER ON CHANGE")
+    first = db.version
+    changes, results = db.subscribe("t", since=first), db.results("q")
+    forgotten = db.subscribe("v", since=first, lag="invalidate")
+    db.execute("ALTER LOG SET (versions = 2)")
+    fill(db, 1, 6)
+    waiting = {row["kind"]: row for row in shown(db, "CONSUMERS").values()}
+    assert waiting["open subscription"]["relations"] == "t" and waiting["open subscription"]["water_mark"] == first
+    assert waiting["open results"]["relations"] == "q" and waiting["open results"]["policy"] == "keep"
+    assert shown(db)["t"]["oldest"] == first and shown(db)["v"]["oldest"] > first
+    with pytest.raises(tm.TidemarkError, match="does not reach back"):
+        forgotten.poll()
+    assert [rows(change.inserted) for _ in range(6) if (change := changes.poll())] == [
+        [(a, a % 3)] for a in range(1, 7)
+    ]
+    assert [result.number for _ in range(6) if (result := results.poll()) is not None] == list(range(1, 7))
+    fill(db, 7, 3)
+    assert db.version - shown(db)["t"]["oldest"] <= 8, "what it has read is not kept for it"
+    results.close()
+    del changes  # nobody has it any more
+    gc.collect()
+    fill(db, 10, 3)
+    assert [row["kind"] for row in shown(db, "CONSUMERS").values()] == ["continual query"]
+    assert db.version - shown(db)["t"]["oldest"] <= 4

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 
-from tidemark.algebra.plans import relations_of
+from tidemark.algebra.plans import Plan, relations_of
 from tidemark.algebra.types import Schema
 from tidemark.database.conditions import Moment, clock_times, holds
 from tidemark.database.pairing import Key, shortest
@@ -17,9 +17,10 @@ from tidemark.database.store import Store
 from tidemark.log import deltas as delta_tables
 from tidemark.network import Wave
 from tidemark.network.settle import settle
-from tidemark.sql.catalog import View
+from tidemark.sql.catalog import Catalog, View
 from tidemark.sql.text import Source
 from tidemark.sql.trigger_conditions import CHANGES, bind_when, changed_by
+from tidemark.sql.trigger_reads import names_time
 from tidemark.sql.triggers import OnChange, When
 
 
@@ -35,6 +36,7 @@ class Asking:
         read: Callable[[Iterable[str]], None],
     ) -> None:
         self._store, self._wave, self._net_since, self._read = store, wave, net_since, read
+        self._plans: tuple[Catalog, dict[int, tuple[When, Plan]]] = (store.catalog, {})
 
     def is_due(self, view: View, standing: Standing, now: dt.datetime) -> bool:
         """Whether the trigger holds. If nothing at all has happened since the last time, only the clock can say so."""
@@ -73,10 +75,23 @@ class Asking:
 
     def _value(self, view: View, when: When, rows: pa.Table | None, now: dt.datetime) -> bool:
         store = self._store
-        source = Source(view.text, view.dialect, now)
-        plan = bind_when(when, changed_by(when, view, store.catalog).schema, store.catalog, source)
+        plan = self._plan(view, when, now)
         resolved, given = readable(plan, frozenset(store.catalog.relations), {})
         self._read(relations_of(plan) & store.catalog.read_through)
         named = {} if rows is None else {CHANGES: rows}
         found = store.engine.evaluate(*settle(resolved, {**given, **named}, store.engine))
         return bool(found.num_rows and found.column(0)[0].as_py() is True)
+
+    def _plan(self, view: View, when: When, now: dt.datetime) -> Plan:
+        """The plan of a condition; of one that does not name the time it is kept while the definitions are the same."""
+        catalog = self._store.catalog
+        if self._plans[0] is not catalog:
+            self._plans = (catalog, {})
+        known = self._plans[1].get(id(when))
+        if known is not None:
+            return known[1]
+        source = Source(view.text, view.dialect, now)
+        plan = bind_when(when, changed_by(when, view, catalog).schema, catalog, source)
+        if not names_time(when.condition):
+            self._plans[1][id(when)] = (when, plan)  # the condition is kept, so that nothing else takes its identity
+        return plan

@@ -44,7 +44,7 @@ def holds(trigger: Trigger, moment: Moment) -> bool:
             return later(moment.last, period) <= moment.now
         case OnChange(rows=rows):
             delta, key, schema = moment.changes(trigger)
-            return _changed_rows(delta, key, schema, rows) >= rows
+            return changed_rows(delta, key, schema, rows) >= rows
         case When() if is_of_changes(trigger):
             delta, key, schema = moment.changes(trigger)
             return bool(delta.num_rows) and moment.value(trigger, side_by_side(delta, key, schema))
@@ -103,7 +103,7 @@ def _fields(structs: pa.StructArray, schema: Schema) -> list[pa.Array]:
     return [pc.struct_field(structs, [i]) for i in range(len(schema))]
 
 
-def _changed_rows(delta: pa.Table, key: Key | None, schema: Schema, enough: int) -> int:
+def changed_rows(delta: pa.Table, key: Key | None, schema: Schema, enough: int) -> int:
     """How many rows came, went or were modified; a modified one is one row, where a key tells."""
     entries = delta_tables.size(delta)
     if key is None or not delta.num_rows or entries < enough:

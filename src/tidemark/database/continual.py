@@ -228,15 +228,13 @@ class Continual:
                 work = execution.work(store.catalog)
                 (self._bring if store.catalog.activations else store.commit)(work)
             elif not is_asked or any(self._is_behind(view) for view in views):
-                store.engine.note(execution.notes)
-                store.notes.take(execution.notes)
+                store.note(execution.notes)
         finally:
             self._is_working = was_working
         self._answered.update(execution.answered)
         for view, before in done:
             self._waves.pop(view.name, None)
-            if is_asked:
-                self._net.forget(before.tidemark)
+            self._net.forget(lagging_of(view).below, before.tidemark)
             if self.standing(view.name).status == STOPPED:
                 self._agenda.end(view.name)
             else:
@@ -254,9 +252,7 @@ class Continual:
             self._note(view.name, replace(standing, error=error.message))
 
     def _note(self, name: str, standing: Standing) -> None:
-        notes = {note_name(name): standing.to_note()}
-        self._store.engine.note(notes)
-        self._store.notes.take(notes)
+        self._store.note({note_name(name): standing.to_note()})
 
     # Changes since a tidemark
 

@@ -22,11 +22,13 @@ from tidemark.database.auditing import audit, audit_as_of
 from tidemark.database.causes import cause
 from tidemark.database.classifying import Classification, classify
 from tidemark.database.clock import must_be_later, naive, stored_time
+from tidemark.database.consumers import Consumers, must_be_policy
 from tidemark.database.continual import Continual
 from tidemark.database.delivery import Callback, Delivery, Registered
 from tidemark.database.detaching import DETACHED_TABLE
 from tidemark.database.explain import explain
 from tidemark.database.firings import counts
+from tidemark.database.following import Mark
 from tidemark.database.logkeeping import LogKeeper
 from tidemark.database.pairing import key_of, relation_keys
 from tidemark.database.pairing import paired as pairs_of
@@ -79,7 +81,8 @@ class Database:
         dialect_named(dialect)
         self._store = Store(engine, clock)
         self._continual = Continual(self._store, lambda work: self._begin().bring(work))
-        self._log = LogKeeper(self._store, self._continual)
+        self._consumers = Consumers(self._store, self._continual)
+        self._log = LogKeeper(self._store, self._continual, self._consumers)
         self._delivery = Delivery(self._store, self._continual)
         self._dialect = dialect
         self._open: Transaction | None = None
@@ -282,7 +285,7 @@ class Database:
         if what == "log":
             return self._log.shown()
         if what == "consumers":
-            return self._log.shown_consumers()
+            return self._consumers.shown()
         if what in SHOWN:
             return SHOWN[what](store, self._continual)
         views = [view for view in store.catalog.views if view.lag is None or view.lag.is_read_through]
@@ -320,7 +323,9 @@ class Database:
         with self._store.lock:
             self._store.must_be_open()
             self._must_be_free()
-            return self._run_actions() + self._continual.run_due()
+            done = self._run_actions() + self._continual.run_due()
+            self._store.committed.notify_all()  # time has passed for those who wait, too
+            return done
 
     def results(self, query: str, after: int = 0, *, name: str | None = None, lag: str = "keep") -> Results:
         """The results of a continual query as they come, those after a number first: an iterator, with ``poll``.
@@ -331,12 +336,15 @@ class Database:
         """
         with self._store.lock:
             self._store.must_be_open()
+            must_be_policy(lag)
             found = self._query_named(query)
-            mark: Callable[[int], None] | None = None
+            mark: Mark | None = None
             if name is not None:
-                read, mark = self._log.subscribed(name, found, self._continual.version_of(found, after), lag)
+                read, mark = self._consumers.subscribed(name, found, self._continual.version_of(found, after), lag)
                 after = self._continual.number_at(found, read or 0)
-            return Results(self._store, self._continual, found, after, mark)
+            opened = Results(self._store, self._continual, found, after, name=name, mark=mark, policy=lag)
+            self._consumers.follow(opened)
+            return opened
 
     def on_result(self, query: str, function: Callback, after: int | None = None) -> Registered:
         """Call a function with each result of a continual query, after the version that made it; ``cancel`` ends it.
@@ -452,33 +460,44 @@ class Database:
         (``lag="keep"``) or forgets it when the limits ask for that (``lag="invalidate"``).
         """
         quality = Quality.of(max_staleness, batch, precision)
+        must_be_policy(lag)
         with self._store.lock:
             self._store.must_be_open()
             subscriber, name = name, self._stored_relation(relation).name
             if since is not None and not (isinstance(since, int) and 0 <= since <= self._store.version):
                 raise TidemarkError("version", f"there is no version {since!r}", hint=f"the last one is {self.version}")
             found, engine = self._store.catalog.relations[name], self._store.engine
-            mark: Callable[[int], None] | None = None
+            mark: Mark | None = None
             if subscriber is not None:
-                since, mark = self._log.subscribed(subscriber, name, since, lag)
+                since, mark = self._consumers.subscribed(subscriber, name, since, lag)
+            elif since is not None:
+                must_reach(self._store, name, since)
             if paired:
                 key_of(self._store.catalog.relations[name], self._store.catalog)
-            return Subscription(
+            opened = Subscription(
                 self._store,
                 name,
                 since,
-                self._changes,
+                self._followed,
                 lambda: engine.fetch(*settle(self._content(found), {}, engine)),
                 paired=paired,
                 quality=quality,
+                name=subscriber,
                 mark=mark,
+                policy=lag,
             )
+            self._consumers.follow(opened)
+            return opened
+
+    def _followed(self, name: str, since: int) -> pa.Table:
+        """The changes of a relation for those who follow it; a view that is refreshed on read is read thereby."""
+        return self._changes(self._current(self._store.catalog.relations[name]).name, since)
 
     def unsubscribe(self, name: str) -> None:
         """Forget a subscriber with a name, and with it what the log keeps for it."""
         with self._store.lock:
             self._store.must_be_open()
-            self._log.forget_subscriber(name)
+            self._consumers.unsubscribe(name)
 
     # Answers about views
 

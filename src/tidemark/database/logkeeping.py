@@ -9,8 +9,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -18,7 +18,6 @@ import pyarrow as pa
 from tidemark.algebra.clock import CLOCK
 from tidemark.continual.retention import (
     INVALIDATE,
-    KEEP,
     REFRESH,
     Consumer,
     Cut,
@@ -30,16 +29,16 @@ from tidemark.continual.retention import (
     horizon_by_size,
 )
 from tidemark.database.conditions import earlier
+from tidemark.database.consumers import Consumers
 from tidemark.database.continual import Continual
-from tidemark.database.retained import NOTE, must_reach, retained
-from tidemark.database.standing import ACTIVE, CONSUMER, lagging_of, note_name, result_note
+from tidemark.database.retained import NOTE, retained
+from tidemark.database.standing import note_name, result_note
 from tidemark.database.store import Store
 from tidemark.errors import TidemarkError
 from tidemark.log.commit import Forgetting
-from tidemark.sql.catalog import View, kind_of
-from tidemark.sql.continual_statements import QUERY
+from tidemark.sql.catalog import View
 from tidemark.sql.text import Source
-from tidemark.sql.triggers import OnChange, When, leaves, period_of
+from tidemark.sql.triggers import period_of
 
 _logger = logging.getLogger("tidemark.log")
 LIMITS, TIMES = "log limits", "log times"
@@ -49,27 +48,11 @@ SAMPLES: Final = 256
 """So many versions are kept with their times, to know how old others are about."""
 
 
-@dataclass(frozen=True)
-class Subscribed:
-    """A subscriber with a name, as it is noted: the relation and the version up to which it has read."""
-
-    relation: str
-    mark: int
-    policy: str = KEEP
-
-    def to_note(self) -> str:
-        return json.dumps([self.relation, self.mark, self.policy])
-
-    @staticmethod
-    def of_note(text: str) -> Subscribed:
-        return Subscribed(*json.loads(text))
-
-
 class LogKeeper:
     """Drops what nobody needs of the log of one database."""
 
-    def __init__(self, store: Store, continual: Continual) -> None:
-        self._store, self._continual = store, continual
+    def __init__(self, store: Store, continual: Continual, consumers: Consumers) -> None:
+        self._store, self._continual, self._consumers = store, continual, consumers
         self._last = store.version
         self._is_keeping = False
         store.after_commit.append(lambda deltas: self._committed())
@@ -97,70 +80,8 @@ class LogKeeper:
                         )
             except ValueError as error:
                 raise TidemarkError("syntax", str(error)) from error
-        self.note({LIMITS: limits.to_note()})
+        self._store.note({LIMITS: limits.to_note()})
         self.keep()
-
-    def note(self, notes: Mapping[str, str | None]) -> None:
-        self._store.engine.note(notes)
-        self._store.notes.take(notes)
-
-    # Consumers
-
-    def consumers(self) -> list[Consumer]:
-        """Everybody who reads the log, with the water mark."""
-        found = [self._of_lagging(view) for view in self._store.catalog.lagging_views if self._needs_log(view)]
-        for name, text in self._store.notes.items():
-            if name.startswith(CONSUMER):
-                one = Subscribed.of_note(text)
-                label = name.removeprefix(CONSUMER)
-                found.append(
-                    Consumer(label, "subscriber", frozenset({one.relation}), one.mark, one.policy, each_version=True)
-                )
-        return found
-
-    def _needs_log(self, view: View) -> bool:
-        standing = self._continual.standing(view.name)
-        return standing.status == ACTIVE and not standing.invalid
-
-    def _of_lagging(self, view: View) -> Consumer:
-        assert view.lag is not None
-        named = {leaf.relation for leaf in leaves(view.lag.trigger) if isinstance(leaf, OnChange | When)} - {None}
-        # A continual query that lost the log would have to be evaluated as a whole to see whether it changed.
-        default = REFRESH if view.lag.kind == QUERY else INVALIDATE
-        relations = lagging_of(view).below | frozenset(name for name in named if name is not None)
-        mark = self._continual.standing(view.name).tidemark
-        return Consumer(view.name, kind_of(view), relations, mark, view.options.get("lag", default))
-
-    def subscribed(
-        self, name: str, relation: str, since: int | None, policy: str
-    ) -> tuple[int | None, Callable[[int], None]]:
-        """Where a subscriber with a name goes on, and how it says how far it has come.
-
-        One that is new and asks for the content first is noted when it has dealt with that.
-        """
-        if policy not in (KEEP, INVALIDATE):
-            raise TidemarkError("type", f"lag = {policy!r} is not known", hint=f"{KEEP} or {INVALIDATE}")
-        text = self._store.notes.get(f"{CONSUMER}{name}")
-        if text is not None:
-            known = Subscribed.of_note(text)
-            if known.relation != relation:
-                raise TidemarkError("exists", f"the subscriber {name!r} follows {known.relation!r}")
-            since = known.mark
-
-        def mark(version: int) -> None:
-            self.note({f"{CONSUMER}{name}": Subscribed(relation, version, policy).to_note()})
-
-        if since is not None:
-            must_reach(self._store, relation, since)
-            mark(since)
-        return since, mark
-
-    def forget_subscriber(self, name: str) -> None:
-        if f"{CONSUMER}{name}" not in self._store.notes:
-            raise TidemarkError(
-                "unknown_relation", f"there is no subscriber {name!r}", hint="SHOW CONSUMERS lists them"
-            )
-        self.note({f"{CONSUMER}{name}": None})
 
     # Keeping
 
@@ -188,7 +109,7 @@ class LogKeeper:
                 self._urge(horizon)
                 self._drop(horizon, times)
             else:
-                self.note({TIMES: json.dumps(times)})
+                self._store.note({TIMES: json.dumps(times)})
         finally:
             self._is_keeping = False
 
@@ -213,23 +134,23 @@ class LogKeeper:
 
     def _urge(self, horizon: int) -> None:
         """Let those who lag too far behind catch up, or give up."""
-        for consumer in self.consumers():
+        for consumer in self._consumers.all():
             if consumer.mark >= horizon:
                 continue
-            if consumer.policy == REFRESH and consumer.name in self._store.catalog.relations:
+            if consumer.policy == REFRESH:
                 self._continual.refresh(consumer.name)
             elif consumer.policy == INVALIDATE:
                 self._invalidate(consumer)
 
     def _invalidate(self, consumer: Consumer) -> None:
-        if consumer.kind == "subscriber":
-            self.note({f"{CONSUMER}{consumer.name}": None})
+        if consumer.each_version:
+            self._consumers.forget(consumer.name)
             return
         standing = self._continual.standing(consumer.name)
-        self.note({note_name(consumer.name): replace(standing, invalid=True).to_note()})
+        self._store.note({note_name(consumer.name): replace(standing, invalid=True).to_note()})
 
     def _drop(self, horizon: int, times: list[tuple[int, str]]) -> None:
-        store, consumers = self._store, [one for one in self.consumers() if one.mark < horizon]
+        store, consumers = self._store, [one for one in self._consumers.all() if one.mark < horizon]
         before = retained(store)
         others: dict[str, Cut] = {}
         log: dict[str, Forgetting] = {}
@@ -273,7 +194,7 @@ class LogKeeper:
         for one in store.engine.logged():
             sizes[one.relation] = sizes.get(one.relation, 0) + one.bytes
             versions[one.relation] = versions.get(one.relation, 0) + 1
-        consumers = self.consumers()
+        consumers = self._consumers.all()
         rows = []
         for name, relation in store.catalog.relations.items():
             if name == CLOCK or (isinstance(relation, View) and not relation.is_logged):
@@ -285,17 +206,6 @@ class LogKeeper:
             rows.append((name, oldest, versions.get(name, 0), sizes.get(name, 0), len(reading), mark, slowest))
         names = ("relation", "oldest", "versions", "bytes", "consumers", "water_mark", "slowest")
         types = (pa.string(), *[pa.int64()] * 5, pa.string())
-        columns = list(zip(*rows, strict=True)) or [()] * len(names)
-        return pa.table({n: pa.array(c, t) for n, c, t in zip(names, columns, types, strict=True)})
-
-    def shown_consumers(self) -> pa.Table:
-        """SHOW CONSUMERS: everybody who reads the log."""
-        rows = [
-            (one.name, one.kind, ", ".join(sorted(one.relations)), one.mark, self._store.version - one.mark, one.policy)
-            for one in self.consumers()
-        ]
-        names = ("name", "kind", "relations", "water_mark", "lag", "policy")
-        types = (pa.string(), pa.string(), pa.string(), pa.int64(), pa.int64(), pa.string())
         columns = list(zip(*rows, strict=True)) or [()] * len(names)
         return pa.table({n: pa.array(c, t) for n, c, t in zip(names, columns, types, strict=True)})
 

@@ -6,7 +6,7 @@ version is brought up to date when it is asked for, and not before: what nobody 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -110,10 +110,10 @@ class NetChanges:
         if known is not None:
             self._rows -= known[1].num_rows
 
-    def forget(self, since: int) -> None:
+    def forget(self, relations: Iterable[str], since: int) -> None:
         """Let go of what is net since a version: what lagged behind it has gone on."""
-        for key in [key for key in self._net if key[1] == since]:
-            self._drop(key)
+        for relation in relations:
+            self._drop((relation, since))
 
     def clear(self) -> None:
         """Forget everything: columns have come, or something failed."""

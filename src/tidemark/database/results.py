@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,7 +12,9 @@ from tidemark.algebra.history import as_of
 from tidemark.algebra.plans import Scan
 from tidemark.algebra.types import VERSION
 from tidemark.calculus.terms import distribute
+from tidemark.continual.retention import KEEP
 from tidemark.database.continual import Continual
+from tidemark.database.following import Following, Mark
 from tidemark.database.history import past
 from tidemark.database.pairing import paired, shortest
 from tidemark.database.standing import STOPPED
@@ -44,12 +44,14 @@ class Result:
     rows: pa.Table | None = None
 
 
-class Results:
+class Results(Following[Result]):
     """Iterates over the results of a continual query, waiting for the next one, until the query has ended.
 
     ``poll`` does not wait longer than asked. Reading takes nothing away: who comes back names the number of the last
     result that was seen.
     """
+
+    kind = "results"
 
     def __init__(
         self,
@@ -57,79 +59,42 @@ class Results:
         continual: Continual,
         query: str,
         after: int,
-        mark: Callable[[int], None] | None = None,
+        *,
+        name: str | None = None,
+        mark: Mark | None = None,
+        policy: str = KEEP,
     ) -> None:
-        self._store, self._continual, self._query = store, continual, query
-        self._mark = mark
-        self._last: int | None = None
-        self._identity = store.catalog.relations[query].identity
-        self._is_closed = False
-        self.number = after
+        super().__init__(store, query, name, mark, policy)
+        self._continual = continual
+        self.number, self._read = after, continual.version_of(query, after)
 
-    def poll(self, timeout: float | None = 0) -> Result | None:
-        """The next result, or None if there is none within ``timeout`` seconds (None waits for ever)."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        with self._store.committed:
-            while not self._is_closed and not self._store.is_closed:
-                self.acknowledge()
-                found = self._next()
-                if found is not None:
-                    self.number, self._last = found.number, found.version
-                    return found
-                remaining = None if deadline is None else deadline - time.monotonic()
-                if self._is_over() or (remaining is not None and remaining <= 0):
-                    return None
-                self._store.committed.wait(remaining)
-        return None
-
-    def acknowledge(self) -> None:
-        """Say that the last result has been dealt with. Asking for the next one says so too.
-
-        A reader with a name goes on after it when it comes again; until then the log keeps what comes after.
-        """
-        if self._mark is not None and self._last is not None:
-            self._mark(self._last)
-        self._last = None
+    @property
+    def water_mark(self) -> int:
+        """The version of the last result that was read; now, if that is the last one that there is."""
+        is_last = self.number >= self._continual.standing(self.relation).results
+        return self._store.version if is_last else self._read
 
     def _next(self) -> Result | None:
-        current = self._store.catalog.get(self._query)
-        if current is None or current.identity is not self._identity:
-            raise TidemarkError("unknown_relation", f"{self._query!r} was dropped")
-        known = self._continual.results_of(self._query)
+        if self._store.is_closed:
+            return None
+        if self.is_gone:
+            raise TidemarkError("unknown_relation", f"{self.relation!r} was dropped")
+        known = self._continual.results_of(self.relation)
         if self.number + 1 in known:
-            return result(self._store, self._continual, self._query, self.number + 1)
-        if self._continual.standing(self._query).results > self.number:
+            found = result(self._store, self._continual, self.relation, self.number + 1)
+            self.number, self._last, self._read = found.number, found.version, found.version
+            return found
+        if self._continual.standing(self.relation).results > self.number:
             oldest = f"the oldest that is kept is {min(known)}" if known else "none is kept"
             raise TidemarkError(
                 "version",
-                f"result {self.number + 1} of {self._query!r} is no longer kept: the log was cut",
+                f"result {self.number + 1} of {self.relation!r} is no longer kept: the log was cut",
                 hint=f"{oldest}; a reader with a name keeps those that it has not read",
             )
         return None
 
     def _is_over(self) -> bool:
-        return self._continual.standing(self._query).status == STOPPED
-
-    def __iter__(self) -> Iterator[Result]:
-        while True:
-            found = self.poll(None)
-            if found is None:
-                return
-            yield found
-
-    def close(self) -> None:
-        """End the iteration; whoever waits in it returns."""
-        with self._store.committed:
-            if not self._is_closed and not self._store.is_closed:
-                self.acknowledge()
-            self._is_closed = True
-            self._store.committed.notify_all()
-
-    def __enter__(self) -> Results:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        return self._store.is_closed or self._continual.standing(self.relation).status == STOPPED
 
 
 def result(store: Store, continual: Continual, query: str, number: int) -> Result:

@@ -301,6 +301,11 @@ class Store:
         self.times.pop(version - TIMES_KEPT, None)
         self.committed.notify_all()
 
+    def note(self, notes: Mapping[str, str | None]) -> None:
+        """Keep notes, apart from any version; those that are None go."""
+        self.engine.note(notes)
+        self.notes.take(notes)
+
     def must_be_open(self) -> None:
         if self.is_closed:
             raise TidemarkError("closed", "the database connection is closed")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
-import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemark.algebra.types import VERSION
-from tidemark.database.pairing import key_of, paired
+from tidemark.continual.retention import KEEP
+from tidemark.database.conditions import changed_rows
+from tidemark.database.following import Following, Mark
+from tidemark.database.pairing import key_of, paired, shortest
 from tidemark.database.store import Store
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
@@ -32,6 +34,7 @@ class Change:
     updated: pa.Table | None = None
 
 
+NEVER = dt.datetime.min
 PRECISIONS = ("each version", "net")
 
 
@@ -51,35 +54,43 @@ class Quality:
     @staticmethod
     def of(max_staleness: float | dt.timedelta | None, batch: int | None, precision: str) -> Quality:
         """The quality that was asked for, or an error."""
-        if max_staleness is not None and not isinstance(max_staleness, dt.timedelta):
-            max_staleness = dt.timedelta(seconds=max_staleness)
-        if max_staleness is not None and max_staleness < dt.timedelta(0):
-            raise TidemarkError("type", "max_staleness is a time: seconds, or a timedelta")
-        if batch is not None and batch < 1:
-            raise TidemarkError("type", f"a batch has at least one row, not {batch}")
         if precision not in PRECISIONS:
             raise TidemarkError("type", f"{precision!r} is no precision", hint=f"one of {', '.join(PRECISIONS)}")
-        return Quality(max_staleness, batch, precision)
+        if batch is not None and (not isinstance(batch, int) or isinstance(batch, bool) or batch < 1):
+            raise TidemarkError("type", f"a batch is a number of rows, at least one, not {batch!r}")
+        if max_staleness is None or isinstance(max_staleness, dt.timedelta):
+            staleness = max_staleness
+        else:
+            try:
+                staleness = dt.timedelta(seconds=max_staleness)
+            except (TypeError, ValueError, OverflowError) as error:
+                raise _no_staleness(max_staleness) from error
+        if staleness is not None and staleness < dt.timedelta(0):
+            raise _no_staleness(max_staleness)
+        return Quality(staleness, batch, precision)
 
     @property
-    def needs_net(self) -> bool:
-        return self.precision == "net" or self.batch is not None
+    def waits(self) -> bool:
+        return self.max_staleness is not None or self.batch is not None
 
 
 EACH_AT_ONCE = Quality()
 
 
-def _sooner(one: float | None, other: float | None) -> float | None:
-    times = [time for time in (one, other) if time is not None]
-    return min(times, default=None)
+def _no_staleness(given: object) -> TidemarkError:
+    return TidemarkError(
+        "type", f"max_staleness is a time that can pass, not {given!r}", hint="seconds, or a timedelta"
+    )
 
 
-class Subscription:
+class Subscription(Following[Change]):
     """Iterates over changes as they are committed, waiting for the next one, until it is closed.
 
     ``poll`` does not wait longer than asked. A subscription reads the change log from its own tidemark on, so a slow
-    reader holds nobody up and misses nothing.
+    reader holds nobody up and misses nothing; the log keeps what it has not read while it is open.
     """
+
+    kind = "subscription"
 
     def __init__(
         self,
@@ -91,60 +102,41 @@ class Subscription:
         *,
         paired: bool = False,
         quality: Quality = EACH_AT_ONCE,
-        mark: Callable[[int], None] | None = None,
+        name: str | None = None,
+        mark: Mark | None = None,
+        policy: str = KEEP,
     ) -> None:
-        self._store, self._relation, self._changes = store, relation, changes
-        self._is_paired = paired
-        self._quality, self._mark = quality, mark
-        self._last: int | None = None
-        self._identity = store.catalog.relations[relation].identity
+        super().__init__(store, relation, name, mark, policy)
+        self._changes, self._is_paired, self._quality = changes, paired, quality
         self._waiting: deque[Change] = deque()
-        self._is_closed = False
         with store.lock:
             self.tidemark = store.version if since is None else since
+            self._held: list[pa.Table] = []
+            self._seen = self.tidemark
             if since is None:
                 self._waiting.append(self._first(content()))
 
-    def poll(self, timeout: float | None = 0) -> Change | None:
-        """The next change, or None if there is none within ``timeout`` seconds (None waits for ever)."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        with self._store.committed:
-            while not self._is_closed:
-                if self._store.is_closed and not self._waiting:
-                    return None
-                self.acknowledge()
-                self._read()
-                if self._waiting:
-                    self._last = self._waiting[0].version if len(self._waiting) > 1 else self.tidemark
-                    return self._waiting.popleft()
-                remaining = None if deadline is None else deadline - time.monotonic()
-                if remaining is not None and remaining <= 0:
-                    return None
-                self._store.committed.wait(_sooner(remaining, self._held_for()))
-        return None
+    @property
+    def water_mark(self) -> int:
+        return self._seen
 
-    def acknowledge(self) -> None:
-        """Say that the change which came last has been dealt with. Asking for the next one says so too.
-
-        A subscriber with a name goes on after it when it comes again; until then the log keeps what comes after.
-        """
-        if self._last is not None:
-            self._marked(self._last)
-            self._last = None
-
-    def _marked(self, version: int) -> None:
-        if self._mark is not None:
-            self._mark(version)
+    def _next(self) -> Change | None:
+        self._read()
+        if not self._waiting:
+            return None
+        self._last = self._waiting[0].version if len(self._waiting) > 1 else self.tidemark
+        return self._waiting.popleft()
 
     def _held_for(self) -> float | None:
         """How many seconds what has changed may still wait for more; None if nothing waits."""
-        if self._quality.max_staleness is None or self.tidemark >= self._store.version:
+        if self._quality.max_staleness is None or not self._held:
             return None
         return max(0.001, (self._oldest() + self._quality.max_staleness - self._store.now()) / dt.timedelta(seconds=1))
 
     def _oldest(self) -> dt.datetime:
-        """When the first version was committed that was not delivered; long ago if nobody saw it."""
-        return self._store.times.get(self.tidemark + 1, dt.datetime.min)
+        """When the first change was committed that is not delivered; long ago if nobody saw it."""
+        first = pc.min(self._held[0].column(VERSION)).as_py()
+        return self._store.times.get(first, NEVER)
 
     def _first(self, rows: pa.Table) -> Change:
         if not self._is_paired:
@@ -154,7 +146,7 @@ class Subscription:
     def _change(self, version: int, part: pa.Table) -> Change:
         """The entries of one version as a change."""
         if self._is_paired:
-            relation = self._store.catalog.relations[self._relation]
+            relation = self._store.catalog.relations[self.relation]
             stamp = pa.array([version] * part.num_rows, pa.int64())
             stamped = part.add_column(part.num_columns - 1, VERSION, stamp)
             pairs = paired(stamped, relation.schema, key_of(relation, self._store.catalog))
@@ -163,56 +155,52 @@ class Subscription:
         return Change(version, delta_tables.expand(inserted), delta_tables.expand(deleted))
 
     def _read(self) -> None:
-        """Fetch what was committed since the tidemark."""
-        if self._waiting or self._store.is_closed or self.tidemark >= self._store.version:
+        """Fetch what was committed since, and let it wait, or be delivered."""
+        store = self._store
+        if self._waiting or store.is_closed:
             return
-        current = self._store.catalog.relations.get(self._relation)
-        if current is None or current.identity is not self._identity:
-            raise TidemarkError(
-                "unknown_relation", f"{self._relation!r} was dropped, or got other columns, while subscribed"
-            )
-        found = self._changes(self._relation, self.tidemark)
-        net = delta_tables.net(found.drop_columns([VERSION])) if self._quality.needs_net else found
-        if found.num_rows and self._waits_for_more(net):
-            return
-        self.tidemark = self._store.version
-        if not found.num_rows:
-            self._marked(self.tidemark)  # nothing of it concerns the subscriber
-            return
+        if self._seen < store.version:
+            if self.is_gone:
+                raise TidemarkError(
+                    "unknown_relation", f"{self.relation!r} was dropped, or got other columns, while subscribed"
+                )
+            found = self._changes(self.relation, self._seen)
+            self._seen = store.version
+            if found.num_rows:
+                self._held.append(found)
+        if self._held and not self._waits_for_more():
+            self._release()
+        elif not self._held and self.tidemark < self._seen:
+            self._nothing_until(self._seen)  # nothing of it concerns the subscriber
+
+    def _release(self) -> None:
+        """Deliver what was held, as a change of each version or as one net change."""
+        held, self._held = pa.concat_tables(self._held), []
         if self._quality.precision == "net":
-            if net.num_rows:
-                self._waiting.append(self._change(self.tidemark, net))
-            return
-        for version in pc.unique(found.column(VERSION)).sort().to_pylist():
-            part = found.filter(pc.equal(found.column(VERSION), version)).drop_columns([VERSION])
-            self._waiting.append(self._change(version, part))
+            parts = [(self._seen, delta_tables.net(held.drop_columns([VERSION])))]
+        else:
+            parts = delta_tables.by_version(held)
+        self._waiting.extend(self._change(version, part) for version, part in parts if part.num_rows)
+        self.tidemark = self._seen
+        if not self._waiting:
+            self._nothing_until(self._seen)
 
-    def _waits_for_more(self, net: pa.Table) -> bool:
+    def _nothing_until(self, version: int) -> None:
+        self.tidemark = version
+        self._marked(version)
+
+    def _waits_for_more(self) -> bool:
         """Whether what has changed is too little, and not old enough, to be delivered."""
-        quality = self._quality
-        if quality.batch is None and quality.max_staleness is None:
+        quality, store = self._quality, self._store
+        if not quality.waits:
             return False
-        if quality.batch is not None and delta_tables.size(net) >= quality.batch:
+        if quality.batch is not None and self._changed_rows(quality.batch) >= quality.batch:
             return False
-        return quality.max_staleness is None or self._oldest() + quality.max_staleness > self._store.now()
+        return quality.max_staleness is None or self._oldest() + quality.max_staleness > store.now()
 
-    def __iter__(self) -> Iterator[Change]:
-        while True:
-            change = self.poll(None)
-            if change is None:
-                return
-            yield change
-
-    def close(self) -> None:
-        """End the subscription; whoever waits in it returns."""
-        with self._store.committed:
-            if not self._is_closed and not self._store.is_closed:
-                self.acknowledge()
-            self._is_closed = True
-            self._store.committed.notify_all()
-
-    def __enter__(self) -> Subscription:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def _changed_rows(self, enough: int) -> int:
+        """How many rows have changed, net; a modified one is one, where a key tells."""
+        relation, keys = self._store.catalog.relations[self.relation], self._store.refreshes.known.keys
+        key = shortest(keys[relation.name]) if keys.get(relation.name) else None
+        net = delta_tables.net(pa.concat_tables(self._held).drop_columns([VERSION]))
+        return changed_rows(net, key, relation.schema, enough)

@@ -40,7 +40,7 @@ def watched(lag: Lag, catalog: Catalog) -> Watched:
     named |= {fold(table.this) for condition in conditions for table in condition.find_all(exp.Table)}
     # A condition over the state says when to tell what has changed: it is asked when something has, too.
     own = any(leaf.relation is None for leaf in asked)
-    return Watched(own, _stored(named, catalog), any(_names_time(condition) for condition in conditions))
+    return Watched(own, _stored(named, catalog), any(names_time(condition) for condition in conditions))
 
 
 def _stored(names: Iterable[str], catalog: Catalog) -> frozenset[str]:
@@ -59,5 +59,6 @@ def _stored(names: Iterable[str], catalog: Catalog) -> frozenset[str]:
     return frozenset(found)
 
 
-def _names_time(condition: exp.Expr) -> bool:
+def names_time(condition: exp.Expr) -> bool:
+    """Whether a condition names the time, here or in a subquery."""
     return any(isinstance(part, CURRENT) or is_age(part) for part in condition.walk())
