@@ -163,6 +163,20 @@ def test_whoever_is_behind_the_log_begins_anew(db: tm.Database) -> None:
     local.close()
 
 
+def test_where_the_log_has_only_net_effects_no_statement_is_left_out(db: tm.Database) -> None:
+    """What a consumer still needs of an old log is kept as one net effect, under its last version."""
+    source = ViewSource(db, "v")
+    db.execute("CREATE SNAPSHOT s WITH (lag = 'keep') AS SELECT a FROM v REFRESH ON DEMAND")
+    holder = ViewHolder(source.state())
+    for number in range(3, 10):
+        db.execute(f"DELETE FROM t WHERE b = {number} AND a < 100")
+    db.execute("ALTER LOG SET (versions = 1)")
+    statements = source.choices(holder.tidemark).get("statements")
+    assert statements is None or len(Message.of_bytes(statements).texts()) == 7
+    holder.apply(source.refresh(holder.tidemark))
+    assert bag_of(holder.content) == bag_of(db.query("SELECT * FROM v"))
+
+
 def test_versions_that_are_not_there(db: tm.Database) -> None:
     source = ViewSource(db, "v")
     asking: list[Callable[[Any], object]] = [source.changes, source.refresh, source.choices, source.local_choices]

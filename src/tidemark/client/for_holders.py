@@ -95,8 +95,10 @@ class ForHolders:
         return 0 if view.external else store.engine.rows(view.name)
 
     def _said(self, since: int) -> list[Said] | None:
+        """What was said in the versions in which the view changed."""
         origin = self._origin
-        said = None if origin.view.lag is not None else origin.heard.since(since)
+        is_known = origin.view.lag is None and origin.has_each_version(self._view, since)
+        said = origin.heard.since(since) if is_known else None
         if said is None:
             return None
         logged = origin.store.engine.changes(self._view, since)

@@ -10,6 +10,7 @@ from tidemark.algebra.clock import CLOCK
 from tidemark.algebra.plans import Plan, relations_of
 from tidemark.client.definitions import Below, shown
 from tidemark.client.heard import Heard
+from tidemark.continual.retention import Cut
 from tidemark.database import Database
 from tidemark.database.history import net_since
 from tidemark.database.reading import first_principle
@@ -83,8 +84,14 @@ class Origin:
 
     def reaches(self, relation: str, since: int) -> bool:
         """Whether the log tells what happened to a relation since a version."""
-        born = self.store.created[relation]
-        return since >= born and retained(self.store).of(relation, born).reaches(since)
+        return since >= self.store.created[relation] and self._cut(relation).reaches(since)
+
+    def has_each_version(self, relation: str, since: int) -> bool:
+        """Whether the log tells in which versions that was, and not only the net effect of several."""
+        return since >= self._cut(relation).full
+
+    def _cut(self, relation: str) -> Cut:
+        return retained(self.store).of(relation, self.store.created[relation])
 
     def net(self, relation: str, since: int) -> pa.Table:
         """What happened to a relation since a version, net."""
