@@ -121,7 +121,15 @@ def test_an_independent_condition_is_asked_even_after_a_rollback(db: tm.Database
 
 
 @pytest.mark.parametrize(
-    "events", ["EVERY '1 month'", "AT 'noon'", "AFTER '1 day' SIGNAL x", "EVERY 'now and then'", "TRUNCATE ON stock"]
+    "events",
+    [
+        "EVERY '1 month'",
+        "AT 'noon'",
+        "AFTER '1 day' EVERY '1 day'",
+        "AT '2030-01-01' THEN EVERY '1 day'",
+        "EVERY 'now and then'",
+        "TRUNCATE ON stock",
+    ],
 )
 def test_events_that_cannot_be_are_refused(db: tm.Database, events: str) -> None:
     with pytest.raises(tm.TidemarkError):
@@ -209,3 +217,34 @@ def test_payloads_that_are_no_json_are_refused(db: tm.Database, payload: object)
     with pytest.raises(tm.TidemarkError, match="version"):
         db.firings(since=payload)  # type: ignore[arg-type]
     assert log(db) == []
+
+
+def test_times_may_begin_and_end_sequences_and_closures(db: tm.Database, clock: Clock) -> None:
+    db.execute("""
+        CREATE RULE digest ON ANY INSERT ON stock UNTIL EVERY '1 day' WHEN SELECT item FROM inserted
+            DO INSERT INTO log SELECT 'digest', item FROM condition;
+        CREATE RULE morning ON AT '2030-01-01 18:00' THEN INSERT ON stock WHEN SELECT item FROM inserted
+            DO INSERT INTO log SELECT 'late', item FROM condition;
+        ACTIVATE RULE digest; ACTIVATE RULE morning""")
+    db.execute("INSERT INTO stock VALUES (3, 3); INSERT INTO stock VALUES (4, 4)")
+    clock.pass_(hours=20)
+    assert db.run_due() == 1 and log(db) == []
+    db.execute("INSERT INTO stock VALUES (5, 5); INSERT INTO stock VALUES (6, 6)")
+    assert log(db) == [("late", 5)]
+    clock.pass_(hours=20)
+    assert db.run_due() == 1
+    assert log(db) == [("digest", 3), ("digest", 4), ("digest", 5), ("digest", 6), ("late", 5)]
+    clock.pass_(hours=24)
+    db.run_due()
+    assert len(log(db)) == 5
+
+
+def test_a_rule_may_wait_after_a_signal(db: tm.Database, clock: Clock) -> None:
+    db.execute("""
+        CREATE RULE late ON AFTER '1 hour' SIGNAL s WHEN SELECT s.payload, k.item FROM signal s, stock k
+            WHERE k.quantity < 100 DO INSERT INTO log SELECT payload, item FROM condition;
+        ACTIVATE RULE late""")
+    db.signal("s", "now")
+    assert db.run_due() == 0
+    clock.pass_(hours=1)
+    assert db.run_due() == 1 and log(db) == [("now", 1)]

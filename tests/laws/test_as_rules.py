@@ -21,6 +21,13 @@ VIEWS = {
     "grouped": """SELECT r.a AS k, COUNT(*) AS n, SUM(s.c) AS t FROM r JOIN s ON r.a = s.a
         GROUP BY r.a HAVING COUNT(*) > 1""",
     "total": "SELECT COUNT(*) AS n FROM r",
+    "behind": "SELECT COUNT(*) AS n, a + 1 AS x FROM r GROUP BY x",
+    "all": "SELECT a FROM r UNION ALL SELECT a FROM s UNION ALL SELECT b FROM r WHERE a > 1",
+    "union": "SELECT r.a, r.b FROM r JOIN s ON r.a = s.a UNION SELECT * FROM s",
+    "except": "SELECT a FROM r EXCEPT ALL SELECT a FROM s",
+    "intersect": "SELECT a FROM r INTERSECT SELECT c FROM s",
+    "mixed": "SELECT a, b FROM r UNION ALL SELECT c, COUNT(*) AS n FROM s GROUP BY c EXCEPT SELECT a, c FROM s",
+    "totals": "SELECT a, b FROM r UNION ALL SELECT COUNT(*) AS n, 0 AS z FROM s",
 }
 
 
@@ -59,7 +66,8 @@ def test_generated_rules_see_updates_of_relations_with_a_key(engine: str) -> Non
     "query",
     [
         "SELECT r.a, s.c FROM r LEFT JOIN s ON r.a = s.a",
-        "SELECT a FROM r UNION SELECT a FROM s",
+        "SELECT * FROM r UNION ALL SELECT c, COUNT(*) FROM s GROUP BY c",
+        "SELECT a FROM r UNION (SELECT a FROM s)",
         "SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s WHERE s.a = r.a)",
         "SELECT COUNT(*) AS n FROM r GROUP BY a",
     ],

@@ -103,7 +103,7 @@ def _act(entry: Entry, rule: Rule, watched: Activation, transaction: Transaction
         if after is not None:
             transaction.keep(DETACHED_TABLE, after.added())
         nothing = {name: delta_tables.no_change(schema) for name, schema in rule.given}
-        turn = reactions.whole(watched, nothing)
+        turn = reactions.timed(watched, entry.event, nothing)
     else:
         turn = Turn(watched, given.pop(CONDITION), given)
         if entry.stage == CONDITION_STAGE:

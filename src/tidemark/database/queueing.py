@@ -18,9 +18,8 @@ def queued(store: Store) -> Sequence[Entry]:
         return ()
     if store.detached is None:
         is_empty = not store.engine.rows(DETACHED_TABLE)
-        empty = DETACHED_SCHEMA.arrow.empty_table()
-        table = empty if is_empty else store.engine.fetch(Stored(DETACHED_TABLE, DETACHED_SCHEMA), {})
-        store.detached = tuple(entries(table))
+        table = None if is_empty else store.engine.fetch(Stored(DETACHED_TABLE, DETACHED_SCHEMA), {})
+        store.detached = () if table is None else tuple(entries(table))
     return store.detached
 
 

@@ -214,6 +214,16 @@ class Reactions:
             self.occur(activation, given)
         return bool(waiting)
 
+    def timed(self, activation: Activation, event: str, given: Mapping[str, pa.Table]) -> Turn | None:
+        """The turn of a rule whose time has come: by itself, or as what begins or ends a sequence or closure."""
+        rule = self._rule(activation)
+        if rule.last:
+            begins, ends = (any(str(one) == event for one in events) for events in (rule.events, rule.last))
+            given = self.partials.after(activation, rule, given if begins else {}, given if ends else {})
+            if not given:
+                return None
+        return self.whole(activation, given)
+
     def occur(self, activation: Activation, given: Mapping[str, pa.Table]) -> None:
         """An event happened that is none of the database: all instances that are true are the rule's, when it asks."""
         rule = self._rule(activation)

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 
 from tidemark.database.firings import Count
-from tidemark.rules.graph import warnings
+from tidemark.rules.graph import Graph
 from tidemark.sql.catalog import Catalog
 
 
 def show_rules(catalog: Catalog, known: Mapping[str, Count]) -> pa.Table:
     """Each rule with its state, how often it fired, for how many instances, and how often its action failed."""
-    rules = list(catalog.rules.values())
+    rules, graph = list(catalog.rules.values()), Graph(catalog)
     states = [", ".join(a.name for a in r.active) if r.parameters else "active" for r in rules]
     columns = {
         "name": [rule.name for rule in rules],
@@ -23,7 +23,7 @@ def show_rules(catalog: Catalog, known: Mapping[str, Count]) -> pa.Table:
         "semantics": [rule.semantics for rule in rules],
         "coupling": [rule.coupling for rule in rules],
         "action_coupling": [rule.action_coupling for rule in rules],
-        "warnings": ["; ".join(warnings(rule, catalog)) for rule in rules],
+        "warnings": ["; ".join(graph.warnings(rule)) for rule in rules],
     }
     counts = [known.get(rule.name, Count()) for rule in rules]
     texts = {name: pa.array(values, pa.string()) for name, values in columns.items()}

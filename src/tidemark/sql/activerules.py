@@ -106,7 +106,7 @@ class Rule:
 
     @property
     def times(self) -> tuple[TimeEvent, ...]:
-        return tuple(event for event in self.events if isinstance(event, TimeEvent))
+        return tuple(event for event in self.all_events if isinstance(event, TimeEvent))
 
     @property
     def database_events(self) -> tuple[DatabaseEvent, ...]:

@@ -7,12 +7,14 @@ For each relation r below the view, after each statement that changes it:
 
 Rows that come and go in one statement meet each other, so other occurrences of r are read together with what was
 deleted from it. K may have too much, never too little, so the rules are exact for bags. It serves for joins,
-selections, projections, DISTINCT and groupings over tables and materialized views.
+selections, projections, DISTINCT and groupings over tables and materialized views, and for UNION, INTERSECT and EXCEPT
+of such: how often these have a row depends on how often their parts have it, so K is that of all parts, in the columns
+by which each of them tells its rows apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterator
 
 from sqlglot import exp
 
@@ -21,7 +23,7 @@ from tidemark.sql.catalog import Catalog, View
 from tidemark.sql.statements import CreateView, parse_script
 from tidemark.sql.text import Source, fold
 
-_REFUSED = (exp.SetOperation, exp.Subquery, exp.Window, exp.Limit, exp.Offset, exp.CTE, exp.Exists, exp.Values)
+_REFUSED = (exp.Subquery, exp.Window, exp.Limit, exp.Offset, exp.CTE, exp.Exists, exp.Values)
 
 
 def as_rules(view: View, catalog: Catalog, keyed: Container[str], target: str | None = None) -> str:
@@ -31,20 +33,38 @@ def as_rules(view: View, catalog: Catalog, keyed: Container[str], target: str | 
     """
     [(statement, _)] = parse_script(Source(view.text, view.dialect))
     query = statement.query if isinstance(statement, CreateView) else None
-    if not isinstance(query, exp.Select) or view.dialect != "postgres":
-        raise _refused(view, "it is no single SELECT of the postgres dialect")
-    _must_be_plain(query, view, catalog)
-    shown = _shown(query, view)
+    if not isinstance(query, exp.Select | exp.SetOperation) or view.dialect != "postgres":
+        raise _refused(view, "it is no query of the postgres dialect that begins with SELECT")
+    parts = list(_parts(query, view))
+    for part in parts:
+        _must_be_plain(part, view, catalog)
+    told_apart = [_shown(part, view) for part in parts]
+    shown = [name for name in view.schema.names if all(name in names for names in told_apart)]
+    if len(shown) < len(view.schema) and any(map(_has_star, parts)):
+        raise _refused(view, "it has * beside a grouping")
     relations = list(dict.fromkeys(fold(table.this) for table in query.find_all(exp.Table)))
     return "\n\n".join(
-        _rule(view, query, relation, relation in keyed, shown, target or view.name) for relation in relations
+        _rule(view, query, parts, relation, relation in keyed, shown, target or view.name) for relation in relations
     )
+
+
+def _parts(query: exp.Expr, view: View) -> Iterator[exp.Select]:
+    """The queries that set operations combine; one, if there are none."""
+    if isinstance(query, exp.SetOperation):
+        if any(query.args.get(clause) for clause in ("with_", "with", "order", "limit", "offset")):
+            raise _refused(view, "it has a clause behind a set operation")
+        for side in (query.left, query.right):
+            yield from _parts(side, view)
+    elif isinstance(query, exp.Select):
+        yield query
+    else:
+        raise _refused(view, "a part of it is no plain SELECT")
 
 
 def _must_be_plain(query: exp.Select, view: View, catalog: Catalog) -> None:
     found = next((node for node in query.walk() if isinstance(node, _REFUSED)), None)
     if found is not None or len(list(query.find_all(exp.Select))) > 1:
-        raise _refused(view, "it has a subquery, a set operation, a window or a LIMIT")
+        raise _refused(view, "it has a subquery, a window or a LIMIT")
     if any(join.args.get("side") for join in query.args.get("joins") or ()):
         raise _refused(view, "it has an outer join")
     for table in query.find_all(exp.Table):
@@ -64,15 +84,23 @@ def _shown(query: exp.Select, view: View) -> list[str]:
     for key in keys:
         place = next((i for i, item in enumerate(query.expressions) if item.unalias() == key), None)
         if place is None and isinstance(key, exp.Column):
-            place = next((i for i, item in enumerate(query.expressions) if names[i] == fold(key.this)), None)
+            place = next((i for i, item in enumerate(query.expressions) if _own_name(item) == fold(key.this)), None)
         if place is None:
             raise _refused(view, f"it does not show {key.sql('postgres')}, by which it groups")
         shown.append(names[place])
     return shown
 
 
-def _rule(view: View, query: exp.Select, relation: str, is_keyed: bool, shown: list[str], target: str) -> str:
-    touched = _touched(query, relation, view, shown)
+def _rule(
+    view: View,
+    query: exp.Expr,
+    parts: list[exp.Select],
+    relation: str,
+    is_keyed: bool,
+    shown: list[str],
+    target: str,
+) -> str:
+    touched = " UNION ALL ".join(term for part in parts for term in _touched(part, relation, view, shown))
     names = ", ".join(map(_quoted, view.schema.names))
     same = " AND ".join(f"touched.{_quoted(c)} IS NOT DISTINCT FROM {{0}}.{_quoted(c)}" for c in shown) or "TRUE"
     meets = (
@@ -91,10 +119,9 @@ def _rule(view: View, query: exp.Select, relation: str, is_keyed: bool, shown: l
     )
 
 
-def _touched(query: exp.Select, relation: str, view: View, shown: list[str]) -> str:
+def _touched(query: exp.Select, relation: str, view: View, shown: list[str]) -> Iterator[str]:
     """The rows or groups that a change of the relation can touch: the definition with the change at each occurrence."""
     places = [i for i, table in enumerate(query.find_all(exp.Table)) if fold(table.this) == relation]
-    terms = []
     for place in places:
         term = query.copy()
         for number, table in enumerate(list(term.find_all(exp.Table))):
@@ -106,12 +133,17 @@ def _touched(query: exp.Select, relation: str, view: View, shown: list[str]) -> 
         items = [term.expressions[i] for i in positions] if not _has_star(term) else term.expressions
         term.set("expressions", items)
         term.set("having", None)
-        terms.append(term.sql("postgres"))
-    return " UNION ALL ".join(terms)
+        yield term.sql("postgres")
 
 
 def _has_star(query: exp.Select) -> bool:
-    return any(isinstance(item, exp.Star) or isinstance(item.find(exp.Star), exp.Star) for item in query.expressions)
+    return any(isinstance(item, exp.Star) or isinstance(item.this, exp.Star) for item in query.expressions)
+
+
+def _own_name(item: exp.Expr) -> str | None:
+    """The name that an item of SELECT has by itself."""
+    name = item.args.get("alias") if isinstance(item, exp.Alias) else item.this
+    return fold(name) if isinstance(name, exp.Identifier) else None
 
 
 def _quoted(name: str) -> str:
@@ -123,5 +155,6 @@ def _refused(view: View, why: str) -> TidemarkError:
     return TidemarkError(
         "unsupported",
         f"no rules are generated for {view.name!r}: {why}",
-        hint="they are for joins, selections, projections, DISTINCT and groupings; EXPLAIN shows how any view is kept",
+        hint="they are for joins, selections, projections, DISTINCT, groupings and set operations; "
+        "EXPLAIN shows how any view is kept",
     )

@@ -54,10 +54,10 @@ def bind_rule(statement: CreateRule, catalog: Catalog, source: Source, seen: Map
     for event in statement.all_events:
         if isinstance(event, TimeEvent):
             first_time(event, dt.datetime.min, source)
-    if statement.last and any(isinstance(event, TimeEvent) for event in statement.all_events):
-        raise source.error("unsupported", "a sequence is made of events on relations and of signals, not of times")
-    if statement.delay is not None and not any(isinstance(e, DatabaseEvent) for e in statement.all_events):
-        raise source.error("unsupported", "AFTER an interval takes an event on a table or view")
+    if statement.last and all(isinstance(event, TimeEvent) for event in statement.all_events):
+        raise source.error("unsupported", "a sequence of times alone has nothing to wait for", hint="EVERY 'interval'")
+    if statement.delay is not None and any(isinstance(event, TimeEvent) for event in statement.all_events):
+        raise source.error("unsupported", "AFTER an interval takes an event on a table or view, or a signal")
     given = transition_schemas(statement, narrowed(catalog, seen))
     arguments = ("NULL",) * len(statement.parameters)
     probe = bind_activation(statement, arguments, given, catalog, source, options["semantics"], seen)
