@@ -60,3 +60,17 @@ def test_on_a_lake(tmp_path: Path, spark: Any) -> None:
     """The transactions table is rewritten each time that something is forgotten, and what was staged is swept."""
     path = str(tmp_path / "lake")
     check_restarts(lambda: tm.Database(SparkEngine(path, spark, forget_every=1, keep_merged_seconds=0)))
+
+
+def test_the_log_is_bounded_though_each_process_does_little(tmp_path: Path) -> None:
+    """The log is looked through after some versions, whichever processes made them."""
+    most = 0
+    for process in range(12):
+        with tm.connect(f"duckdb:{tmp_path / 'short.duckdb'}") as db:
+            if not process:
+                db.execute("CREATE TABLE t (a INT PRIMARY KEY, b INT)")
+                db.execute("ALTER LOG SET (versions = 80)")
+            for a in range(15):
+                db.insert("t", [(process * 15 + a, a)])
+            most = max(most, db.execute("SHOW LOG")["versions"].to_pylist()[0])  # type: ignore[index]
+    assert 80 <= most <= 80 + 20, "a quarter of the limit more, at most"

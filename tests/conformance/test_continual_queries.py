@@ -329,3 +329,17 @@ def test_a_thread_executes_what_is_due(tmp_path: Path) -> None:
         db.execute("INSERT INTO account VALUES (3, 'Cy', 70)")
         result = stream.poll(timeout=20)
         assert result is not None and listed(result.inserted) == [(3, "Cy", 70)]
+
+
+def test_a_function_waits_for_the_results_of_one_query_and_not_of_its_name(db: tm.Database) -> None:
+    create = f"CREATE CONTINUAL QUERY q AS {QUERY} TRIGGER ON CHANGE"
+    db.execute(create)
+    first: list[int] = []
+    second: list[int] = []
+    db.on_result("q", lambda result: first.append(result.number))
+    db.execute("INSERT INTO account VALUES (3, 'Cy', 300); INSERT INTO account VALUES (4, 'Di', 300)")
+    db.execute(f"DROP CONTINUAL QUERY q; {create}")
+    db.on_result("q", lambda result: second.append(result.number))
+    for number in range(5, 9):
+        db.execute(f"INSERT INTO account VALUES ({number}, 'Ed', 300)")
+    assert (first, second) == ([1, 2], [1, 2, 3, 4])

@@ -169,3 +169,22 @@ def test_the_log_waits_for_who_is_open_and_not_longer(db: tm.Database) -> None:
     fill(db, 10, 3)
     assert [row["kind"] for row in shown(db, "CONSUMERS").values()] == ["continual query"]
     assert db.version - shown(db)["t"]["oldest"] <= 4
+
+
+def test_a_reader_that_names_a_number_gets_what_is_kept_after_it_or_an_error(db: tm.Database) -> None:
+    """The result of the number itself may be gone: those after it are told, and none is passed over."""
+    db.execute(SETUP)
+    db.execute("CREATE CONTINUAL QUERY q AS SELECT a, b FROM t TRIGGER ON CHANGE")
+    fill(db, 0, 8)
+    db.execute("ALTER LOG SET (versions = 6)")
+    oldest = min(db._continual.results_of("q"))
+    assert 2 < oldest < 7
+    assert db._continual.version_of("q", oldest - 1) < db.version
+    for name in (None, "reader"):
+        with db.results("q", after=oldest - 1, name=name) as reader:
+            fill(db, 100 + 10 * reader.place, 6)
+            result = reader.poll()
+            assert result is not None and result.number == oldest, "the log waits for it, too"
+    with pytest.raises(tm.TidemarkError) as lost:
+        db.results("q", after=1, name="late").poll()
+    assert lost.value.code == "version"

@@ -83,11 +83,14 @@ class Continual:
         return self._store.notes.results_of(name)
 
     def version_of(self, name: str, number: int) -> int:
-        """The version of a result; before the first, that before the creation."""
+        """The version from which on the results after a number are told: that of the result, or, if that is not kept,
+        the one before the next. Before all that are kept it is that before the creation, which is as little."""
         known = self.results_of(name)
         if number in known:
             return known[number][0]
-        return self._store.version if number > 0 else self._store.created[name] - 1
+        if number + 1 in known:
+            return known[number + 1][0] - 1
+        return self._store.version if number >= self.standing(name).results else self._store.created[name] - 1
 
     def number_at(self, name: str, version: int) -> int:
         """The number of the last result up to a version."""

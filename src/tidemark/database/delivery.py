@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tidemark.database.continual import Continual
 from tidemark.database.results import Result, result
 from tidemark.database.store import Store
+from tidemark.sql.catalog import Token
 
 _logger = logging.getLogger("tidemark.continual")
 Callback = Callable[[Result], None]
@@ -19,6 +20,7 @@ class Registered:
     """A function and the number of the last result that it got."""
 
     query: str
+    identity: Token
     function: Callback
     number: int
     is_active: bool = True
@@ -43,7 +45,7 @@ class Delivery:
         continual.after_results = self.deliver
 
     def register(self, query: str, function: Callback, after: int) -> Registered:
-        registered = Registered(query, function, after)
+        registered = Registered(query, self._store.catalog.relations[query].identity, function, after)
         self._registered.setdefault(query, []).append(registered)
         self.deliver({query})
         return registered
@@ -66,9 +68,9 @@ class Delivery:
 
     def _hand_on(self, query: str, failed: set[str]) -> None:
         """One round of results for the functions of a query: each gets the next one."""
-        waiting = [one for one in self._registered.get(query, ()) if one.is_active]
-        if self._store.catalog.get(query) is None:
-            waiting = []
+        current = self._store.catalog.get(query)
+        there = None if current is None else current.identity  # another query of the name has other results
+        waiting = [one for one in self._registered.get(query, ()) if one.is_active and one.identity is there]
         if not waiting:
             self._registered.pop(query, None)
             return

@@ -53,7 +53,7 @@ class LogKeeper:
 
     def __init__(self, store: Store, continual: Continual, consumers: Consumers) -> None:
         self._store, self._continual, self._consumers = store, continual, consumers
-        self._last = store.version
+        self._last = max((version for version, _ in self._known_times()), default=0)
         self._is_keeping = False
         store.after_commit.append(lambda deltas: self._committed())
 
@@ -115,9 +115,12 @@ class LogKeeper:
 
     def _times(self) -> list[tuple[int, str]]:
         """Some versions with the times when they were the last, the newest at the end."""
-        known = [(int(v), str(t)) for v, t in json.loads(self._store.notes.get(TIMES, "[]"))]
-        known.append((self._store.version, self._store.now().isoformat()))
+        known = [*self._known_times(), (self._store.version, self._store.now().isoformat())]
         return known if len(known) <= SAMPLES else known[-1 : -len(known) : -2][::-1]
+
+    def _known_times(self) -> list[tuple[int, str]]:
+        """Those that are noted; the last is when the log was last looked through, by whatever process."""
+        return [(int(v), str(t)) for v, t in json.loads(self._store.notes.get(TIMES, "[]"))]
 
     def _horizon(self, times: Iterable[tuple[int, str]]) -> int:
         """The version up to which the limits let the log go."""

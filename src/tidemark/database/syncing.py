@@ -15,7 +15,7 @@ All that was written counts into T_d, not only what is known as modified: a key 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -69,6 +69,24 @@ def differences(
     touched = Distinct(union((_keys(rows, table), gone), keys))
     leaving = Touched(stored, touched, table.primary_key)
     return union((rows, Negate(leaving)), table.schema), {CHANGED: written, PRESENT: there}
+
+
+def must_be_present(
+    table: Table, given: Mapping[str, pa.Table], evaluate: Callable[[Plan, Mapping[str, pa.Table]], pa.Table]
+) -> None:
+    """Refuse rows that were written and have a key that the source does not hold: it contradicts itself."""
+    if CHANGED not in given:
+        return
+    keys = Schema(tuple(table.schema[position] for position in table.primary_key))
+    absent = Difference(_keys(Given(CHANGED, table.schema), table), Distinct(Given(PRESENT, keys)))
+    found = evaluate(absent, given)
+    if found.num_rows:
+        key = found.select(keys.names).slice(0, 1).to_pylist()[0]
+        raise TidemarkError(
+            "absent",
+            f"a row of {table.name!r} was changed, but its key is not present: {key}",
+            hint="present has the keys of all that the source holds, also of what it wrote since the last time",
+        )
 
 
 def _keys(plan: Plan, table: Table) -> Plan:

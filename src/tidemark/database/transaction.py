@@ -40,7 +40,7 @@ from tidemark.database.ruling import (
 )
 from tidemark.database.standing import dropped_as, must_mean_the_same
 from tidemark.database.store import Store, Work
-from tidemark.database.syncing import Synced, differences
+from tidemark.database.syncing import Synced, differences, must_be_present
 from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError, too_complex
 from tidemark.log import deltas as delta_tables
@@ -450,6 +450,7 @@ class Transaction:
 
     def _sync(self, table: Table, state: Rows | None, changed: Rows | None, present: Rows | None) -> Synced:
         plan, named = differences(table, state, changed, present)
+        must_be_present(table, named, self._engine.evaluate)
         delta = self._engine.evaluate(*self._readable(plan, named))
         self._apply(table.name, delta)
         return Synced.of(delta)
