@@ -248,3 +248,20 @@ def test_a_rule_may_wait_after_a_signal(db: tm.Database, clock: Clock) -> None:
     assert db.run_due() == 0
     clock.pass_(hours=1)
     assert db.run_due() == 1 and log(db) == [("now", 1)]
+
+
+def test_an_event_does_not_come_after_itself(db: tm.Database) -> None:
+    db.execute("""
+        CREATE RULE pair ON INSERT ON stock THEN INSERT ON stock WHEN SELECT item FROM inserted
+            DO INSERT INTO log SELECT 'pair', item FROM condition;
+        CREATE RULE twice ON SIGNAL s THEN SIGNAL s WHEN SELECT payload FROM signal
+            DO INSERT INTO log SELECT payload, 0 FROM condition;
+        ACTIVATE RULE pair; ACTIVATE RULE twice""")
+    db.execute("INSERT INTO stock VALUES (3, 3)")
+    db.signal("s", "a")
+    assert log(db) == []
+    db.execute("INSERT INTO stock VALUES (4, 4)")
+    db.signal("s", "b")
+    assert log(db) == [("a", 0), ("b", 0), ("pair", 3), ("pair", 4)]
+    db.execute("INSERT INTO stock VALUES (5, 5)")
+    assert log(db)[-2:] == [("pair", 4), ("pair", 5)] and len(log(db)) == 6
