@@ -248,3 +248,46 @@ def test_a_rule_may_wait_after_a_signal(db: tm.Database, clock: Clock) -> None:
     assert db.run_due() == 0
     clock.pass_(hours=1)
     assert db.run_due() == 1 and log(db) == [("now", 1)]
+
+
+def test_an_event_does_not_come_after_itself(db: tm.Database) -> None:
+    db.execute("""
+        CREATE RULE pair ON INSERT ON stock THEN INSERT ON stock WHEN SELECT item FROM inserted
+            DO INSERT INTO log SELECT 'pair', item FROM condition;
+        CREATE RULE twice ON SIGNAL s THEN SIGNAL s WHEN SELECT payload FROM signal
+            DO INSERT INTO log SELECT payload, 0 FROM condition;
+        ACTIVATE RULE pair; ACTIVATE RULE twice""")
+    db.execute("INSERT INTO stock VALUES (3, 3)")
+    db.signal("s", "a")
+    assert log(db) == []
+    db.execute("INSERT INTO stock VALUES (4, 4)")
+    db.signal("s", "b")
+    assert log(db) == [("a", 0), ("b", 0), ("pair", 3), ("pair", 4)]
+    db.execute("INSERT INTO stock VALUES (5, 5)")
+    assert log(db)[-2:] == [("pair", 4), ("pair", 5)] and len(log(db)) == 6
+
+
+def test_immediate_rules_see_time_pass_and_views_redefined(db: tm.Database, clock: Clock) -> None:
+    db.execute("""
+        CREATE TABLE bill (id INT PRIMARY KEY, due TIMESTAMP);
+        CREATE MATERIALIZED VIEW few AS SELECT item FROM stock WHERE quantity < 10;
+        CREATE RULE late WHEN SELECT id FROM bill WHERE due < NOW() DO INSERT INTO log SELECT 'late', id FROM condition
+            WITH (coupling = 'immediate');
+        CREATE RULE few WHEN SELECT item FROM few DO INSERT INTO log SELECT 'few', item FROM condition
+            WITH (coupling = 'immediate');
+        ACTIVATE RULE late; ACTIVATE RULE few; INSERT INTO bill VALUES (1, TIMESTAMP '2030-01-02 00:00')""")
+    assert log(db) == []
+    clock.pass_(days=2)
+    db.execute("CREATE OR REPLACE MATERIALIZED VIEW few AS SELECT item FROM stock WHERE quantity < 1000")
+    assert log(db) == [("few", 2), ("late", 1)]
+    clock.pass_(days=2)
+    db.tick()
+    assert len(log(db)) == 2
+
+
+@pytest.mark.parametrize("watched", ["ON INSERT ON _firings", "WHEN SELECT rule FROM _firings"])
+def test_rules_watch_what_rules_did_at_the_end_of_transactions(db: tm.Database, watched: str) -> None:
+    db.execute("CREATE RULE first ON INSERT ON stock DO INSERT INTO log VALUES ('first', 0); ACTIVATE RULE first")
+    db.execute(f"CREATE RULE then {watched} DO INSERT INTO log VALUES ('then', 0); DROP RULE then")
+    with pytest.raises(tm.TidemarkError, match="at the end of"):
+        db.execute(f"CREATE RULE then {watched} DO NOTIFY x WITH (coupling = 'immediate')")

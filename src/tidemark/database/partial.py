@@ -3,6 +3,8 @@
     E THEN F         fires when F comes after E; E is the latest one before
     ANY E UNTIL F    fires when F comes after at least one E; all of them are collected
 
+In one block E comes before F, unless it may be the same event, which does not come after itself.
+
 What has begun is an entry of the table of detached work, so it is as durable as the transaction in which it began.
 """
 
@@ -34,6 +36,10 @@ class Partials:
         """What the events of a block make of it, those that begin and those that end: all transition relations if it
         ended, else none."""
         begun = self._begun(activation.name)
+        if first and last and set(rule.events) & set(rule.last):
+            # What may begin it and may end it does one of both: it ends what began before, and begins the next.
+            self._now[activation.name] = (rule, first)
+            return merged(begun, last) if begun else {}
         if first:
             begun = merged(begun, first) if rule.is_closure else first
         if last and begun:

@@ -131,7 +131,11 @@ class Reactions:
             self._dispatch(turn)
 
     def check(self) -> None:
-        """The check phase: let deferred rules act until none has instances."""
+        """The check phase: let deferred rules act until none has instances.
+
+        Before it, immediate rules see what no statement did: that time has passed, or that a view means something else.
+        """
+        self.after_statement()
         self._chain = []
         # What was found before is no cascade, however much it is.
         self._owed = Counter(turn.activation.name for turn in self._waiting)

@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from tidemark.algebra.plans import Plan, relations_of
-from tidemark.calculus.as_of import Block, delta_name, prior_name, resolve
+from tidemark.calculus.as_of import Block, prior_name, resolve
 from tidemark.calculus.states import new, old
 from tidemark.calculus.terms import distribute
 from tidemark.engines.base import Engine
 from tidemark.log import deltas as delta_tables
 from tidemark.network.settle import settle
 from tidemark.network.unstored import stages
+from tidemark.network.wave import given_deltas
 from tidemark.passes import optimize, prepare
 
 
@@ -60,7 +61,7 @@ class Span:
         changed = self._changed(relations_of(plan))
         if not changed:
             return delta_tables.no_change(plan.schema)
-        given = {delta_name(name): delta for name, delta in changed.items()} | self._prior(plan)
+        given = given_deltas(changed) | self._prior(plan)
         result = delta_tables.no_change(plan.schema)
         for stage in stages(prepare(plan), frozenset(changed), {}, self._block(plan, changed)):
             if stage.when is not None and not given[stage.when].num_rows:
@@ -80,7 +81,7 @@ class Span:
         return self._evaluate(new(plan), self._changed(relations_of(plan)), named)
 
     def _evaluate(self, plan: Plan, changed: Mapping[str, pa.Table], named: Mapping[str, pa.Table]) -> pa.Table:
-        given = {delta_name(name): delta for name, delta in changed.items()} | self._prior(plan) | dict(named)
+        given = given_deltas(changed) | self._prior(plan) | dict(named)
         resolved = distribute(resolve(optimize(plan), self._block(plan, changed)))
         return self.engine.evaluate(*settle(resolved, given, self.engine))
 

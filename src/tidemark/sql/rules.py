@@ -22,7 +22,7 @@ from tidemark.sql.activerules import (
     Activation,
     Rule,
 )
-from tidemark.sql.catalog import Catalog, Table, View
+from tidemark.sql.catalog import RULE_TABLES, Catalog, Table, View
 from tidemark.sql.changes import Change, bind_delete, bind_insert, bind_update, table_name
 from tidemark.sql.columns import narrowed, widened
 from tidemark.sql.derivations import derivations
@@ -74,6 +74,9 @@ def bind_rule(statement: CreateRule, catalog: Catalog, source: Source, seen: Map
     writes = frozenset(table for _, table in changes)
     events = {e.relation for e in statement.all_events if isinstance(e, DatabaseEvent)}
     named = _named(statement, catalog, given) | events
+    reads = frozenset(relations_of(probe.condition)) - set(given)
+    if options["coupling"] == IMMEDIATE and (reads | events) & set(RULE_TABLES):
+        raise source.error("unsupported", "what rules did is seen at the end of a transaction: coupling = 'deferred'")
     counts = {name: len(narrowed(catalog, seen).relations[name].schema) for name in sorted(named)}
     return Rule(
         statement.name,
@@ -84,7 +87,7 @@ def bind_rule(statement: CreateRule, catalog: Catalog, source: Source, seen: Map
         identity,
         statement.when is not None,
         named | writes,
-        frozenset(relations_of(probe.condition)) - set(given),
+        reads,
         changes,
         tuple(given.items()),
         tuple(counts.items()),
