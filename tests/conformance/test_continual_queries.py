@@ -343,3 +343,17 @@ def test_a_function_waits_for_the_results_of_one_query_and_not_of_its_name(db: t
     for number in range(5, 9):
         db.execute(f"INSERT INTO account VALUES ({number}, 'Ed', 300)")
     assert (first, second) == ([1, 2], [1, 2, 3, 4])
+
+
+def test_one_that_cannot_be_committed_does_not_keep_others_from_answering(db: tm.Database) -> None:
+    """A view above one of them fails: that one has the error, and the others answer."""
+    db.execute(f"CREATE CONTINUAL QUERY first AS {QUERY} TRIGGER ON CHANGE")
+    db.execute("CREATE CONTINUAL QUERY bad AS SELECT id, balance FROM account TRIGGER ON CHANGE")
+    db.execute(f"CREATE CONTINUAL QUERY last AS {QUERY} TRIGGER ON CHANGE")
+    db.execute("CREATE MATERIALIZED VIEW above AS SELECT id, 100 / balance AS share FROM bad")
+    db.execute("INSERT INTO account VALUES (3, 'Cy', 300), (4, 'Di', 0)")
+    shown = {row["name"]: row for row in db.execute("SHOW CONTINUAL QUERIES").to_pylist()}  # type: ignore[union-attr]
+    assert {name: row["results"] for name, row in shown.items()} == {"first": 1, "bad": 0, "last": 1}
+    assert "zero" in shown["bad"]["error"] and shown["first"]["error"] is None
+    db.execute("UPDATE account SET balance = 400 WHERE id = 4")
+    assert [len(rows(result.inserted)) for result in [db.results("bad").poll()] if result is not None] == [2]

@@ -78,6 +78,12 @@ class Continual:
         self._execute([view], is_asked=True)
         self._deliver()
 
+    def catch_up(self, name: str) -> None:
+        """Bring one relation up to date, because the log would rather not wait for it. If that fails, it lags on."""
+        if self.standing(name).status != STOPPED:
+            self._execute([self._lagging(name)], is_asked=False)
+            self._deliver()
+
     def results_of(self, name: str) -> Mapping[int, Answered]:
         """The results of a continual query that are kept: number, version and time. Number 0 is its first content."""
         return self._store.notes.results_of(name)
@@ -232,6 +238,15 @@ class Continual:
                 (self._bring if store.catalog.activations else store.commit)(work)
             elif not is_asked or any(self._is_behind(view) for view in views):
                 store.note(execution.notes)
+        except TidemarkError as error:  # of what stands on them, or of rules: it may be the fault of one of them
+            if is_asked:
+                raise
+            for view, standing in done:
+                if len(done) > 1:
+                    self._commit([view], is_asked=False)
+                else:
+                    self._failed(view, standing, error, execution.now)
+            return
         finally:
             self._is_working = was_working
         self._answered.update(execution.answered)
