@@ -188,3 +188,39 @@ def test_a_reader_that_names_a_number_gets_what_is_kept_after_it_or_an_error(db:
     with pytest.raises(tm.TidemarkError) as lost:
         db.results("q", after=1, name="late").poll()
     assert lost.value.code == "version"
+
+
+def test_one_that_cannot_be_refreshed_does_not_keep_the_rest_of_the_log(db: tm.Database) -> None:
+    db.execute(SETUP)
+    db.execute("CREATE TABLE u (a INT)")
+    db.execute("CREATE SNAPSHOT bad WITH (lag = 'refresh') AS SELECT a, 10 / b AS c FROM t REFRESH ON DEMAND")
+    db.execute("CREATE SNAPSHOT good WITH (lag = 'refresh') AS SELECT b FROM t REFRESH ON DEMAND")
+    fill(db, 0, 3)
+    for a in range(9):
+        db.insert("u", [(a,)])
+    db.execute("ALTER LOG SET (versions = 4)")
+    assert shown(db)["u"]["oldest"] >= db.version - 5, "the log goes, but for the net effect that is needed"
+    status = shown(db, "SNAPSHOTS")
+    assert "zero" in status["bad"]["error"] and status["good"]["rows"] == 3
+    db.execute("UPDATE t SET b = 5 WHERE b = 0; REFRESH bad")
+    assert rows(db.query("SELECT * FROM bad")) == [(0, 2), (1, 10), (2, 5)]
+
+
+def test_of_net_effects_no_single_versions_are_told(db: tm.Database) -> None:
+    """The log keeps the net effect since the tidemark for a snapshot: it is no beginning for who reads versions."""
+    db.execute(SETUP)
+    fill(db, 0, 3)
+    db.execute("CREATE SNAPSHOT s WITH (lag = 'keep') AS SELECT b FROM t REFRESH ON DEMAND")
+    tidemark = db.version
+    fill(db, 3, 9)
+    db.execute("ALTER LOG SET (versions = 2)")
+    oldest = shown(db)["t"]["oldest"]
+    for ask in (
+        lambda: db.changes("t", since=tidemark),
+        lambda: db.subscribe("t", since=tidemark),
+        lambda: db.subscribe("t", since=tidemark, name="late"),
+    ):
+        with pytest.raises(tm.TidemarkError, match=f"the oldest version is {oldest}") as lost:
+            ask()
+        assert lost.value.code == "version"
+    assert len(rows(db.query(f"SELECT * FROM t AS OF VERSION {tidemark}"))) == 3

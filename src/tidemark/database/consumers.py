@@ -101,7 +101,7 @@ class Consumers:
             self._store.note({f"{CONSUMER}{name}": Subscribed(relation, version, policy).to_note()})
 
         if since is not None:
-            must_reach(self._store, relation, since)
+            must_reach(self._store, relation, since, each_version=True)
             mark(since)
         return since, mark
 

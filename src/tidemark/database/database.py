@@ -420,7 +420,7 @@ class Database:
     def _changes(self, name: str, since: int) -> pa.Table:
         store = self._store
         relation = store.catalog.relations[name]
-        must_reach(store, name, since)
+        must_reach(store, name, since, each_version=True)
         logged = store.engine.changes(name, since)
         born = store.created[name]
         if not isinstance(relation, View) or born <= since:
@@ -471,7 +471,7 @@ class Database:
             if subscriber is not None:
                 since, mark = self._consumers.subscribed(subscriber, name, since, lag)
             elif since is not None:
-                must_reach(self._store, name, since)
+                must_reach(self._store, name, since, each_version=True)
             if paired:
                 key_of(self._store.catalog.relations[name], self._store.catalog)
             opened = Subscription(
