@@ -224,3 +224,19 @@ def test_of_net_effects_no_single_versions_are_told(db: tm.Database) -> None:
             ask()
         assert lost.value.code == "version"
     assert len(rows(db.query(f"SELECT * FROM t AS OF VERSION {tidemark}"))) == 3
+
+
+def test_what_is_created_anew_has_neither_the_subscribers_nor_the_log_of_what_had_its_name(db: tm.Database) -> None:
+    db.execute(SETUP)
+    db.execute("CREATE SNAPSHOT s WITH (lag = 'keep') AS SELECT b FROM t REFRESH ON DEMAND")
+    fill(db, 0, 9)
+    follower = db.subscribe("t", name="mirror")
+    content = follower.poll()
+    assert content is not None and len(content.inserted) == 9
+    db.execute("ALTER LOG SET (versions = 2)")
+    db.execute("DROP TABLE t CASCADE; CREATE TABLE t (a INT PRIMARY KEY, b INT); INSERT INTO t VALUES (1, 1)")
+    follower.close()
+    assert "mirror" not in shown(db, "CONSUMERS"), "it cannot be told that what it knew is gone by changes"
+    assert db.changes("t", since=0).num_rows == 1
+    again = db.subscribe("t", name="mirror").poll()
+    assert again is not None and rows(again.inserted) == [(1, 1)]
