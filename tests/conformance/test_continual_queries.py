@@ -357,3 +357,27 @@ def test_one_that_cannot_be_committed_does_not_keep_others_from_answering(db: tm
     assert "zero" in shown["bad"]["error"] and shown["first"]["error"] is None
     db.execute("UPDATE account SET balance = 400 WHERE id = 4")
     assert [len(rows(result.inserted)) for result in [db.results("bad").poll()] if result is not None] == [2]
+
+
+def test_the_time_passes_for_what_is_refreshed(db: tm.Database, clock: Clock) -> None:
+    """A refresh is a transaction: what its definition says of NOW() is about now, and not about the last version."""
+    db.execute("CREATE TABLE event (id INT PRIMARY KEY, at TIMESTAMP)")
+    db.execute("INSERT INTO event VALUES (1, TIMESTAMP '2027-01-01 09:00:00')")
+    past = "SELECT id FROM event WHERE at <= NOW()"
+    db.execute(f"CREATE SNAPSHOT asked AS {past} REFRESH ON DEMAND")
+    db.execute(f"CREATE MATERIALIZED VIEW happened AS {past}")
+    db.execute("CREATE CONTINUAL QUERY hourly AS SELECT COUNT(*) AS n FROM happened TRIGGER EVERY '1 hour'")
+    clock.pass_by(hours=2)
+    db.execute("REFRESH asked")
+    assert rows(db.query("SELECT * FROM asked")) == [(1,)]
+    db.execute("INSERT INTO event VALUES (2, TIMESTAMP '2027-01-01 11:00:00')")
+    assert rows(db.query("SELECT * FROM hourly")) == [(1,)]
+    clock.pass_by(hours=2)
+    db.run_due()
+    assert rows(db.query("SELECT * FROM hourly")) == [(2,)]
+    assert rows(db.query("SELECT * FROM asked")) == [(1,)]
+    for name in ("asked", "hourly", "happened"):
+        assert db.audit(name).num_rows == 0
+    version = db.version
+    db.execute("REFRESH asked; REFRESH asked")
+    assert db.version == version + 1, "no time has passed: nothing is to be told"

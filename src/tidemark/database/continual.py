@@ -14,6 +14,7 @@ from tidemark.algebra.clock import CLOCK
 from tidemark.continual.lagging import Lagging
 from tidemark.database.agenda import Agenda
 from tidemark.database.asking import Asking
+from tidemark.database.clock import stored_time
 from tidemark.database.executing import Execution, versions_of
 from tidemark.database.history import net_since
 from tidemark.database.known import known_of_nothing
@@ -213,8 +214,22 @@ class Continual:
 
     def _execute(self, views: list[View], *, is_asked: bool) -> None:
         """Bring relations up to date, as many as possible in one version."""
+        self._move_clock(views)
         for group in versions_of(views, self._readers().above):
             self._commit(group, is_asked=is_asked)
+
+    def _move_clock(self, views: list[View]) -> None:
+        """Let the clock stand at now for those whose definitions name the time. A view that is refreshed on read is, as
+        others are, true as of the last transaction."""
+        store, readers = self._store, self._readers()
+        lagging = (view for view in views if view.lag is not None and not view.lag.is_read_through)
+        if not any(readers.reads_time(view) for view in lagging) or store.now() <= stored_time(store.engine):
+            return
+        was_working, self._is_working = self._is_working, True
+        try:
+            (self._bring if store.catalog.activations else store.commit)(Work(store.catalog, {}, 1))
+        finally:
+            self._is_working = was_working
 
     def _commit(self, views: list[View], *, is_asked: bool) -> None:
         store = self._store
