@@ -381,3 +381,32 @@ def test_the_time_passes_for_what_is_refreshed(db: tm.Database, clock: Clock) ->
     version = db.version
     db.execute("REFRESH asked; REFRESH asked")
     assert db.version == version + 1, "no time has passed: nothing is to be told"
+
+
+@pytest.mark.parametrize("way", ["statement", "insert", "block", "session", "refresh"])
+def test_a_function_can_change_the_database_whatever_made_the_result(db: tm.Database, way: str) -> None:
+    """What it does is a transaction of its own: it is called when the one that made the result has ended."""
+    trigger = "EVERY '1 day'" if way == "refresh" else "ON CHANGE"
+    db.execute(f"CREATE CONTINUAL QUERY q AS {QUERY} TRIGGER {trigger}; CREATE TABLE told (number INT)")
+    got: list[int] = []
+
+    def answer(result: tm.Result) -> None:
+        got.append(result.number)
+        db.execute(f"INSERT INTO told VALUES ({result.number})")
+        with db.transaction() as transaction:
+            transaction.insert("told", [(-result.number,)])
+
+    db.on_result("q", answer)
+    match way:
+        case "statement" | "refresh":
+            db.execute("INSERT INTO account VALUES (3, 'Cy', 300)")
+            if way == "refresh":
+                db.refresh("q")
+        case "insert":
+            db.insert("account", [(3, "Cy", 300)])
+        case "block":
+            with db.transaction() as transaction:
+                transaction.insert("account", [(3, "Cy", 300)])
+        case "session":
+            db.execute("BEGIN; INSERT INTO account VALUES (3, 'Cy', 300); COMMIT")
+    assert got == [1] and rows(db.query("SELECT number FROM told")) == [(-1,), (1,)]

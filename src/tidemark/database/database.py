@@ -83,7 +83,7 @@ class Database:
         self._continual = Continual(self._store, lambda work: self._begin().bring(work))
         self._consumers = Consumers(self._store, self._continual)
         self._log = LogKeeper(self._store, self._continual, self._consumers)
-        self._delivery = Delivery(self._store, self._continual)
+        self._delivery = Delivery(self._store, self._continual, lambda: self._open is None and self._session is None)
         self._dialect = dialect
         self._open: Transaction | None = None
         self._session: Transaction | None = None
@@ -132,6 +132,7 @@ class Database:
         self._open = None if self._open is ended else self._open
         self._session = None if self._session is ended else self._session
         self._aftermath(ended)
+        self._delivery.ended()
 
     # Rules
 

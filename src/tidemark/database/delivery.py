@@ -34,11 +34,13 @@ class Delivery:
     """Calls the functions that wait for results, one result after the other.
 
     A function that raises gets the result again with the next one: it has not taken it. What it does in the database
-    is a transaction of its own.
+    is a transaction of its own, so that it is called when that which made the result has ended: ``is_free`` says whether
+    there is none.
     """
 
-    def __init__(self, store: Store, continual: Continual) -> None:
-        self._store, self._continual = store, continual
+    def __init__(self, store: Store, continual: Continual, is_free: Callable[[], bool]) -> None:
+        self._store, self._continual, self._is_free = store, continual, is_free
+        self._is_postponed = False
         self._registered: dict[str, list[Registered]] = {}
         self._owing: set[str] = set()
         self._is_delivering = False
@@ -53,6 +55,10 @@ class Delivery:
     def deliver(self, answered: set[str]) -> None:
         """Hand on the results of queries that have answered, and what functions have not taken yet."""
         self._owing |= answered & self._registered.keys()
+        if not self._is_free():
+            self._is_postponed = bool(self._owing)
+            return
+        self._is_postponed = False
         if self._is_delivering or not self._owing:
             return  # what a function does may make results: they come when it has returned
         self._is_delivering = True
@@ -65,6 +71,11 @@ class Delivery:
         finally:
             self._is_delivering = False
             self._owing |= failed
+
+    def ended(self) -> None:
+        """A transaction has ended: what waited for that is handed on."""
+        if self._is_postponed:
+            self.deliver(set())
 
     def _hand_on(self, query: str, failed: set[str]) -> None:
         """One round of results for the functions of a query: each gets the next one."""
