@@ -240,3 +240,28 @@ def test_what_is_created_anew_has_neither_the_subscribers_nor_the_log_of_what_ha
     assert db.changes("t", since=0).num_rows == 1
     again = db.subscribe("t", name="mirror").poll()
     assert again is not None and rows(again.inserted) == [(1, 1)]
+
+
+def test_what_a_function_has_not_taken_is_kept_for_it(db: tm.Database, caplog: pytest.LogCaptureFixture) -> None:
+    """It fails for a while under a short log: no result is passed over, and one that is gone is an error."""
+    db.execute(SETUP)
+    db.execute("CREATE CONTINUAL QUERY q AS SELECT a, b FROM t TRIGGER ON CHANGE")
+    db.execute("ALTER LOG SET (versions = 1)")
+    calls: list[int] = []
+    taken: list[int] = []
+
+    def answer(result: tm.Result) -> None:
+        calls.append(result.number)
+        if len(calls) <= 5:
+            raise ValueError("not yet")
+        taken.append(result.number)
+
+    registered = db.on_result("q", answer)
+    fill(db, 0, 10)
+    assert calls[:6] == [1] * 6 and taken == list(range(1, 11))
+    assert "failed" in caplog.text
+    with pytest.raises(tm.TidemarkError, match="no longer kept"):
+        db.on_result("q", answer, after=0)
+    registered.cancel()
+    fill(db, 10, 1)
+    assert taken[-1] == 10

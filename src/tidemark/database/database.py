@@ -83,7 +83,8 @@ class Database:
         self._continual = Continual(self._store, lambda work: self._begin().bring(work))
         self._consumers = Consumers(self._store, self._continual)
         self._log = LogKeeper(self._store, self._continual, self._consumers)
-        self._delivery = Delivery(self._store, self._continual, lambda: self._open is None and self._session is None)
+        is_free: Callable[[], bool] = lambda: self._open is None and self._session is None
+        self._delivery = Delivery(self._store, self._continual, self._consumers, is_free)
         self._dialect = dialect
         self._open: Transaction | None = None
         self._session: Transaction | None = None

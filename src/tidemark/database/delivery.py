@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tidemark.database.consumers import Consumers
 from tidemark.database.continual import Continual
-from tidemark.database.results import Result, result
+from tidemark.database.results import Result, Results
 from tidemark.database.store import Store
-from tidemark.sql.catalog import Token
 
 _logger = logging.getLogger("tidemark.continual")
 Callback = Callable[[Result], None]
@@ -17,17 +17,18 @@ Callback = Callable[[Result], None]
 
 @dataclass
 class Registered:
-    """A function and the number of the last result that it got."""
+    """A function, and a reader that stands at the last result that it has taken: the log waits for it, too."""
 
-    query: str
-    identity: Token
+    reader: Results
     function: Callback
-    number: int
-    is_active: bool = True
+
+    @property
+    def is_active(self) -> bool:
+        return self.reader.is_open and not self.reader.is_gone
 
     def cancel(self) -> None:
         """Hand on no more results."""
-        self.is_active = False
+        self.reader.close()
 
 
 class Delivery:
@@ -38,8 +39,8 @@ class Delivery:
     there is none.
     """
 
-    def __init__(self, store: Store, continual: Continual, is_free: Callable[[], bool]) -> None:
-        self._store, self._continual, self._is_free = store, continual, is_free
+    def __init__(self, store: Store, continual: Continual, consumers: Consumers, is_free: Callable[[], bool]) -> None:
+        self._store, self._continual, self._consumers, self._is_free = store, continual, consumers, is_free
         self._is_postponed = False
         self._registered: dict[str, list[Registered]] = {}
         self._owing: set[str] = set()
@@ -47,7 +48,10 @@ class Delivery:
         continual.after_results = self.deliver
 
     def register(self, query: str, function: Callback, after: int) -> Registered:
-        registered = Registered(query, self._store.catalog.relations[query].identity, function, after)
+        reader = Results(self._store, self._continual, query, after)
+        reader.peek()  # or an error, if what comes after the number is no longer kept
+        self._consumers.follow(reader)
+        registered = Registered(reader, function)
         self._registered.setdefault(query, []).append(registered)
         self.deliver({query})
         return registered
@@ -79,31 +83,22 @@ class Delivery:
 
     def _hand_on(self, query: str, failed: set[str]) -> None:
         """One round of results for the functions of a query: each gets the next one."""
-        current = self._store.catalog.get(query)
-        there = None if current is None else current.identity  # another query of the name has other results
-        waiting = [one for one in self._registered.get(query, ()) if one.is_active and one.identity is there]
+        waiting = [one for one in self._registered.get(query, ()) if one.is_active]
         if not waiting:
             self._registered.pop(query, None)
             return
         self._registered[query] = waiting
         for registered in waiting:
-            number = self._next(registered)
-            if number is None or not registered.is_active:
-                continue
+            if not registered.is_active:
+                continue  # another function has ended it, or dropped the query
             try:
-                registered.function(result(self._store, self._continual, query, number))
+                found = registered.reader.peek()
+                if found is None:
+                    continue
+                registered.function(found)
             except Exception:
                 _logger.exception("the function that waits for results of %s failed", query)
                 failed.add(query)
                 continue
-            registered.number = number
+            registered.reader.take(found)
             self._owing.add(query)
-
-    def _next(self, registered: Registered) -> int | None:
-        """The number of the next result; those that are no longer kept are passed over."""
-        if self._continual.standing(registered.query).results <= registered.number:
-            return None
-        known = self._continual.results_of(registered.query)
-        if registered.number + 1 in known:
-            return registered.number + 1
-        return min((number for number in known if number > registered.number), default=None)
