@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 from typing import Any
 
@@ -124,3 +125,18 @@ def _all(db: tm.Database) -> list[tm.Result]:
     while (result := stream.poll()) is not None:
         found.append(result)
     return found
+
+
+def test_what_lies_beyond_the_calendar_never_comes_and_harms_nobody() -> None:
+    clock = Clock()
+    with tm.connect("duckdb", clock=clock) as db:
+        db.execute("CREATE TABLE t (a INT); CREATE CONTINUAL QUERY now AS SELECT a FROM t TRIGGER ON CHANGE")
+        for number, interval in enumerate(("99999999 years", "9000 years", "3000000 days", "99999999999 seconds")):
+            db.execute(f"CREATE CONTINUAL QUERY q{number} AS SELECT a FROM t TRIGGER EVERY '{interval}'")
+            db.execute(f"ALTER LOG SET (age = '{interval}')")
+        waiting = db.subscribe("t", since=db.version, max_staleness=dt.timedelta.max)
+        db.execute("INSERT INTO t VALUES (1)")
+        clock.pass_by(days=365)
+        db.run_due()
+        assert waiting.poll(0.01) is None
+        assert db.execute("SHOW CONTINUAL QUERIES")["results"].to_pylist() == [1, 0, 0, 0, 0]  # type: ignore[index]

@@ -276,3 +276,18 @@ def test_with_a_clock_of_its_own_time_passes_when_it_is_said(db: tm.Database, cl
     assert waiting.until(1) == [1]
     changes.close()
     waiting.thread.join(timeout=20)
+
+
+def test_who_waits_for_ever_or_longer_is_woken() -> None:
+    with tm.connect("duckdb") as db:
+        db.execute("CREATE TABLE t (a INT)")
+        found: list[Any] = []
+        for timeout in (None, math.inf, 1e300):
+            changes = db.subscribe("t", since=db.version, batch=2, max_staleness=dt.timedelta.max)
+            waiting = threading.Thread(target=lambda c=changes, t=timeout: found.append(c.poll(t)))  # type: ignore[misc]
+            waiting.start()
+            db.insert("t", [(1,)])
+            db.insert("t", [(2,)])
+            waiting.join(10)
+            assert not waiting.is_alive()
+        assert [len(change.inserted) for change in found] == [1, 1, 1]

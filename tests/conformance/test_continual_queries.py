@@ -343,3 +343,70 @@ def test_a_function_waits_for_the_results_of_one_query_and_not_of_its_name(db: t
     for number in range(5, 9):
         db.execute(f"INSERT INTO account VALUES ({number}, 'Ed', 300)")
     assert (first, second) == ([1, 2], [1, 2, 3, 4])
+
+
+def test_one_that_cannot_be_committed_does_not_keep_others_from_answering(db: tm.Database) -> None:
+    """A view above one of them fails: that one has the error, and the others answer."""
+    db.execute(f"CREATE CONTINUAL QUERY first AS {QUERY} TRIGGER ON CHANGE")
+    db.execute("CREATE CONTINUAL QUERY bad AS SELECT id, balance FROM account TRIGGER ON CHANGE")
+    db.execute(f"CREATE CONTINUAL QUERY last AS {QUERY} TRIGGER ON CHANGE")
+    db.execute("CREATE MATERIALIZED VIEW above AS SELECT id, 100 / balance AS share FROM bad")
+    db.execute("INSERT INTO account VALUES (3, 'Cy', 300), (4, 'Di', 0)")
+    shown = {row["name"]: row for row in db.execute("SHOW CONTINUAL QUERIES").to_pylist()}  # type: ignore[union-attr]
+    assert {name: row["results"] for name, row in shown.items()} == {"first": 1, "bad": 0, "last": 1}
+    assert "zero" in shown["bad"]["error"] and shown["first"]["error"] is None
+    db.execute("UPDATE account SET balance = 400 WHERE id = 4")
+    assert [len(rows(result.inserted)) for result in [db.results("bad").poll()] if result is not None] == [2]
+
+
+def test_the_time_passes_for_what_is_refreshed(db: tm.Database, clock: Clock) -> None:
+    """A refresh is a transaction: what its definition says of NOW() is about now, and not about the last version."""
+    db.execute("CREATE TABLE event (id INT PRIMARY KEY, at TIMESTAMP)")
+    db.execute("INSERT INTO event VALUES (1, TIMESTAMP '2027-01-01 09:00:00')")
+    past = "SELECT id FROM event WHERE at <= NOW()"
+    db.execute(f"CREATE SNAPSHOT asked AS {past} REFRESH ON DEMAND")
+    db.execute(f"CREATE MATERIALIZED VIEW happened AS {past}")
+    db.execute("CREATE CONTINUAL QUERY hourly AS SELECT COUNT(*) AS n FROM happened TRIGGER EVERY '1 hour'")
+    clock.pass_by(hours=2)
+    db.execute("REFRESH asked")
+    assert rows(db.query("SELECT * FROM asked")) == [(1,)]
+    db.execute("INSERT INTO event VALUES (2, TIMESTAMP '2027-01-01 11:00:00')")
+    assert rows(db.query("SELECT * FROM hourly")) == [(1,)]
+    clock.pass_by(hours=2)
+    db.run_due()
+    assert rows(db.query("SELECT * FROM hourly")) == [(2,)]
+    assert rows(db.query("SELECT * FROM asked")) == [(1,)]
+    for name in ("asked", "hourly", "happened"):
+        assert db.audit(name).num_rows == 0
+    version = db.version
+    db.execute("REFRESH asked; REFRESH asked")
+    assert db.version == version + 1, "no time has passed: nothing is to be told"
+
+
+@pytest.mark.parametrize("way", ["statement", "insert", "block", "session", "refresh"])
+def test_a_function_can_change_the_database_whatever_made_the_result(db: tm.Database, way: str) -> None:
+    """What it does is a transaction of its own: it is called when the one that made the result has ended."""
+    trigger = "EVERY '1 day'" if way == "refresh" else "ON CHANGE"
+    db.execute(f"CREATE CONTINUAL QUERY q AS {QUERY} TRIGGER {trigger}; CREATE TABLE told (number INT)")
+    got: list[int] = []
+
+    def answer(result: tm.Result) -> None:
+        got.append(result.number)
+        db.execute(f"INSERT INTO told VALUES ({result.number})")
+        with db.transaction() as transaction:
+            transaction.insert("told", [(-result.number,)])
+
+    db.on_result("q", answer)
+    match way:
+        case "statement" | "refresh":
+            db.execute("INSERT INTO account VALUES (3, 'Cy', 300)")
+            if way == "refresh":
+                db.refresh("q")
+        case "insert":
+            db.insert("account", [(3, "Cy", 300)])
+        case "block":
+            with db.transaction() as transaction:
+                transaction.insert("account", [(3, "Cy", 300)])
+        case "session":
+            db.execute("BEGIN; INSERT INTO account VALUES (3, 'Cy', 300); COMMIT")
+    assert got == [1] and rows(db.query("SELECT number FROM told")) == [(-1,), (1,)]

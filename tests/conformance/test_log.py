@@ -188,3 +188,80 @@ def test_a_reader_that_names_a_number_gets_what_is_kept_after_it_or_an_error(db:
     with pytest.raises(tm.TidemarkError) as lost:
         db.results("q", after=1, name="late").poll()
     assert lost.value.code == "version"
+
+
+def test_one_that_cannot_be_refreshed_does_not_keep_the_rest_of_the_log(db: tm.Database) -> None:
+    db.execute(SETUP)
+    db.execute("CREATE TABLE u (a INT)")
+    db.execute("CREATE SNAPSHOT bad WITH (lag = 'refresh') AS SELECT a, 10 / b AS c FROM t REFRESH ON DEMAND")
+    db.execute("CREATE SNAPSHOT good WITH (lag = 'refresh') AS SELECT b FROM t REFRESH ON DEMAND")
+    fill(db, 0, 3)
+    for a in range(9):
+        db.insert("u", [(a,)])
+    db.execute("ALTER LOG SET (versions = 4)")
+    assert shown(db)["u"]["oldest"] >= db.version - 5, "the log goes, but for the net effect that is needed"
+    status = shown(db, "SNAPSHOTS")
+    assert "zero" in status["bad"]["error"] and status["good"]["rows"] == 3
+    db.execute("UPDATE t SET b = 5 WHERE b = 0; REFRESH bad")
+    assert rows(db.query("SELECT * FROM bad")) == [(0, 2), (1, 10), (2, 5)]
+
+
+def test_of_net_effects_no_single_versions_are_told(db: tm.Database) -> None:
+    """The log keeps the net effect since the tidemark for a snapshot: it is no beginning for who reads versions."""
+    db.execute(SETUP)
+    fill(db, 0, 3)
+    db.execute("CREATE SNAPSHOT s WITH (lag = 'keep') AS SELECT b FROM t REFRESH ON DEMAND")
+    tidemark = db.version
+    fill(db, 3, 9)
+    db.execute("ALTER LOG SET (versions = 2)")
+    oldest = shown(db)["t"]["oldest"]
+    for ask in (
+        lambda: db.changes("t", since=tidemark),
+        lambda: db.subscribe("t", since=tidemark),
+        lambda: db.subscribe("t", since=tidemark, name="late"),
+    ):
+        with pytest.raises(tm.TidemarkError, match=f"the oldest version is {oldest}") as lost:
+            ask()
+        assert lost.value.code == "version"
+    assert len(rows(db.query(f"SELECT * FROM t AS OF VERSION {tidemark}"))) == 3
+
+
+def test_what_is_created_anew_has_neither_the_subscribers_nor_the_log_of_what_had_its_name(db: tm.Database) -> None:
+    db.execute(SETUP)
+    db.execute("CREATE SNAPSHOT s WITH (lag = 'keep') AS SELECT b FROM t REFRESH ON DEMAND")
+    fill(db, 0, 9)
+    follower = db.subscribe("t", name="mirror")
+    content = follower.poll()
+    assert content is not None and len(content.inserted) == 9
+    db.execute("ALTER LOG SET (versions = 2)")
+    db.execute("DROP TABLE t CASCADE; CREATE TABLE t (a INT PRIMARY KEY, b INT); INSERT INTO t VALUES (1, 1)")
+    follower.close()
+    assert "mirror" not in shown(db, "CONSUMERS"), "it cannot be told that what it knew is gone by changes"
+    assert db.changes("t", since=0).num_rows == 1
+    again = db.subscribe("t", name="mirror").poll()
+    assert again is not None and rows(again.inserted) == [(1, 1)]
+
+
+def test_what_a_function_has_not_taken_is_kept_for_it(db: tm.Database, caplog: pytest.LogCaptureFixture) -> None:
+    """It fails for a while under a short log: no result is passed over, and one that is gone is an error."""
+    db.execute(SETUP)
+    db.execute("CREATE CONTINUAL QUERY q AS SELECT a, b FROM t TRIGGER ON CHANGE")
+    db.execute("ALTER LOG SET (versions = 1)")
+    calls: list[int] = []
+    taken: list[int] = []
+
+    def answer(result: tm.Result) -> None:
+        calls.append(result.number)
+        if len(calls) <= 5:
+            raise ValueError("not yet")
+        taken.append(result.number)
+
+    registered = db.on_result("q", answer)
+    fill(db, 0, 10)
+    assert calls[:6] == [1] * 6 and taken == list(range(1, 11))
+    assert "failed" in caplog.text
+    with pytest.raises(tm.TidemarkError, match="no longer kept"):
+        db.on_result("q", answer, after=0)
+    registered.cancel()
+    fill(db, 10, 1)
+    assert taken[-1] == 10

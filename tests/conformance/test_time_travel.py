@@ -80,3 +80,19 @@ def test_what_has_no_past_is_refused(db: tm.Database, sql: str, code: str) -> No
     with pytest.raises(tm.TidemarkError) as error:
         db.execute(sql)
     assert error.value.code == code
+
+
+def test_a_view_that_is_refreshed_on_read_is_what_it_was_though_nobody_read_it_then(db: tm.Database) -> None:
+    db.execute(SETUP)
+    db.execute("CREATE MATERIALIZED VIEW lazy WITH (refresh = 'on read') AS SELECT owner, balance FROM account")
+    db.execute("CREATE VIEW above AS SELECT balance FROM lazy WHERE owner = 'Ben'")
+    first = db.version
+    db.execute("INSERT INTO account VALUES (6, 'Ben', 6)")
+    db.execute("DELETE FROM account WHERE id = 2")
+    last = db.version
+    assert rows(db.query("SELECT * FROM above")) == [(6,), (300,)]
+    for version, expected in ((first, [5, 300]), (first + 1, [5, 6, 300]), (last, [6, 300])):
+        assert rows(db.query(f"SELECT balance FROM lazy AS OF VERSION {version} WHERE owner = 'Ben'")) == [
+            (balance,) for balance in expected
+        ]
+        assert rows(db.query(f"SELECT * FROM above AS OF VERSION {version}")) == [(balance,) for balance in expected]

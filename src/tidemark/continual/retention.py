@@ -85,9 +85,10 @@ class Retained:
     others: Mapping[str, Cut] = field(default_factory=dict)
 
     def of(self, relation: str, born: int) -> Cut:
-        """The cut of a relation. One that was created since then is logged from its beginning."""
+        """The cut of a relation. One that was created since then is logged from its beginning, whatever was known of
+        another of its name."""
         cut = self.others.get(relation)
-        if cut is not None:
+        if cut is not None and (born < cut.full or not cut.full):
             return cut
         return Cut(self.full) if born < self.full else Cut(0)
 

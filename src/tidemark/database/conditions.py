@@ -75,7 +75,19 @@ def later(moment: dt.datetime, period: Period) -> dt.datetime:
 
     >>> later(dt.datetime(2027, 1, 31), Period(1, dt.timedelta(days=1), "1 month 1 day"))
     datetime.datetime(2027, 3, 1, 0, 0)
+
+    What lies beyond the calendar comes never, which is its end.
+
+    >>> later(dt.datetime(2027, 1, 31), Period(12 * 9000, dt.timedelta(0), "9000 years"))
+    datetime.datetime(9999, 12, 31, 23, 59, 59, 999999)
     """
+    try:
+        return _moved(moment, period)
+    except (ValueError, OverflowError):
+        return dt.datetime.max
+
+
+def _moved(moment: dt.datetime, period: Period) -> dt.datetime:
     if period.months:
         years, month = divmod(moment.month - 1 + period.months, 12)
         first = moment.replace(year=moment.year + years, month=month + 1, day=1)
@@ -117,4 +129,7 @@ def _cheap_first(parts: tuple[Trigger, ...]) -> list[Trigger]:
 
 def earlier(moment: dt.datetime, period: Period) -> dt.datetime:
     """A moment without an interval; a month counts as 31 days, so that it is not too late."""
-    return moment - period.rest - dt.timedelta(days=31 * period.months)
+    try:
+        return moment - period.rest - dt.timedelta(days=31 * period.months)
+    except OverflowError:
+        return dt.datetime.min

@@ -5,9 +5,7 @@ Each has a water mark, the version up to which it knows everything, so that the 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
 
@@ -17,28 +15,12 @@ from tidemark.continual.retention import INVALIDATE, KEEP, REFRESH, Consumer
 from tidemark.database.continual import Continual
 from tidemark.database.following import Following
 from tidemark.database.retained import must_reach
-from tidemark.database.standing import ACTIVE, CONSUMER, lagging_of
+from tidemark.database.standing import ACTIVE, CONSUMER, Subscribed, lagging_of
 from tidemark.database.store import Store
 from tidemark.errors import TidemarkError
 from tidemark.sql.catalog import View, kind_of
 from tidemark.sql.continual_statements import QUERY
 from tidemark.sql.triggers import OnChange, When, leaves
-
-
-@dataclass(frozen=True)
-class Subscribed:
-    """A subscriber with a name, as it is noted: the relation and the version up to which it has read."""
-
-    relation: str
-    mark: int
-    policy: str = KEEP
-
-    def to_note(self) -> str:
-        return json.dumps([self.relation, self.mark, self.policy])
-
-    @staticmethod
-    def of_note(text: str) -> Subscribed:
-        return Subscribed(*json.loads(text))
 
 
 class Consumers:
@@ -97,11 +79,14 @@ class Consumers:
                 raise TidemarkError("exists", f"the subscriber {name!r} follows {known.relation!r}")
             since = known.mark
 
+        born = self._store.created[relation]
+
         def mark(version: int) -> None:
-            self._store.note({f"{CONSUMER}{name}": Subscribed(relation, version, policy).to_note()})
+            if self._store.created.get(relation) == born:  # else it has been forgotten with what it followed
+                self._store.note({f"{CONSUMER}{name}": Subscribed(relation, version, policy).to_note()})
 
         if since is not None:
-            must_reach(self._store, relation, since)
+            must_reach(self._store, relation, since, each_version=True)
             mark(since)
         return since, mark
 

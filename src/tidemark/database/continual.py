@@ -14,6 +14,7 @@ from tidemark.algebra.clock import CLOCK
 from tidemark.continual.lagging import Lagging
 from tidemark.database.agenda import Agenda
 from tidemark.database.asking import Asking
+from tidemark.database.clock import stored_time
 from tidemark.database.executing import Execution, versions_of
 from tidemark.database.history import net_since
 from tidemark.database.known import known_of_nothing
@@ -77,6 +78,12 @@ class Continual:
             raise TidemarkError("stopped", f"{view.name!r} has ended: its UNTIL came true", hint="create it anew")
         self._execute([view], is_asked=True)
         self._deliver()
+
+    def catch_up(self, name: str) -> None:
+        """Bring one relation up to date, because the log would rather not wait for it. If that fails, it lags on."""
+        if self.standing(name).status != STOPPED:
+            self._execute([self._lagging(name)], is_asked=False)
+            self._deliver()
 
     def results_of(self, name: str) -> Mapping[int, Answered]:
         """The results of a continual query that are kept: number, version and time. Number 0 is its first content."""
@@ -207,8 +214,22 @@ class Continual:
 
     def _execute(self, views: list[View], *, is_asked: bool) -> None:
         """Bring relations up to date, as many as possible in one version."""
+        self._move_clock(views)
         for group in versions_of(views, self._readers().above):
             self._commit(group, is_asked=is_asked)
+
+    def _move_clock(self, views: list[View]) -> None:
+        """Let the clock stand at now for those whose definitions name the time. A view that is refreshed on read is, as
+        others are, true as of the last transaction."""
+        store, readers = self._store, self._readers()
+        lagging = (view for view in views if view.lag is not None and not view.lag.is_read_through)
+        if not any(readers.reads_time(view) for view in lagging) or store.now() <= stored_time(store.engine):
+            return
+        was_working, self._is_working = self._is_working, True
+        try:
+            (self._bring if store.catalog.activations else store.commit)(Work(store.catalog, {}, 1))
+        finally:
+            self._is_working = was_working
 
     def _commit(self, views: list[View], *, is_asked: bool) -> None:
         store = self._store
@@ -232,6 +253,15 @@ class Continual:
                 (self._bring if store.catalog.activations else store.commit)(work)
             elif not is_asked or any(self._is_behind(view) for view in views):
                 store.note(execution.notes)
+        except TidemarkError as error:  # of what stands on them, or of rules: it may be the fault of one of them
+            if is_asked:
+                raise
+            for view, standing in done:
+                if len(done) > 1:
+                    self._commit([view], is_asked=False)
+                else:
+                    self._failed(view, standing, error, execution.now)
+            return
         finally:
             self._is_working = was_working
         self._answered.update(execution.answered)

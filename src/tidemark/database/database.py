@@ -83,7 +83,7 @@ class Database:
         self._continual = Continual(self._store, lambda work: self._begin().bring(work))
         self._consumers = Consumers(self._store, self._continual)
         self._log = LogKeeper(self._store, self._continual, self._consumers)
-        self._delivery = Delivery(self._store, self._continual)
+        self._delivery = Delivery(self._store, self._continual, self._consumers, lambda: not self._is_in_transaction)
         self._dialect = dialect
         self._open: Transaction | None = None
         self._session: Transaction | None = None
@@ -132,6 +132,7 @@ class Database:
         self._open = None if self._open is ended else self._open
         self._session = None if self._session is ended else self._session
         self._aftermath(ended)
+        self._delivery.ended()
 
     # Rules
 
@@ -212,11 +213,15 @@ class Database:
             self.run_due()
 
     def _is_free(self) -> bool:
-        return self._open is None and self._session is None and not self._is_running
+        return not self._is_in_transaction and not self._is_running
+
+    @property
+    def _is_in_transaction(self) -> bool:
+        return self._open is not None or self._session is not None
 
     def _must_be_free(self) -> None:
         self._program.must_not_be_calling()
-        if self._open is not None or self._session is not None:
+        if self._is_in_transaction:
             raise TidemarkError("transaction", "a transaction is open already", hint="commit it or roll it back first")
 
     def _parsed(self, sql: str) -> list[tuple[st.Statement, Source]]:
@@ -412,15 +417,19 @@ class Database:
 
     def _current(self, relation: Relation) -> Relation:
         """The relation; a view that is refreshed on read is brought up to date first."""
-        is_free = self._open is None and self._session is None
-        if is_free and isinstance(relation, View) and relation.lag is not None and relation.lag.is_read_through:
+        if (
+            not self._is_in_transaction
+            and isinstance(relation, View)
+            and relation.lag is not None
+            and relation.lag.is_read_through
+        ):
             self._continual.read((relation.name,))
         return relation
 
     def _changes(self, name: str, since: int) -> pa.Table:
         store = self._store
         relation = store.catalog.relations[name]
-        must_reach(store, name, since)
+        must_reach(store, name, since, each_version=True)
         logged = store.engine.changes(name, since)
         born = store.created[name]
         if not isinstance(relation, View) or born <= since:
@@ -471,7 +480,7 @@ class Database:
             if subscriber is not None:
                 since, mark = self._consumers.subscribed(subscriber, name, since, lag)
             elif since is not None:
-                must_reach(self._store, name, since)
+                must_reach(self._store, name, since, each_version=True)
             if paired:
                 key_of(self._store.catalog.relations[name], self._store.catalog)
             opened = Subscription(

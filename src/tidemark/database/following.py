@@ -6,7 +6,7 @@ import itertools
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Generic, Self, TypeVar
+from typing import Final, Generic, Self, TypeVar
 
 from tidemark.continual.retention import KEEP
 from tidemark.database.store import Store
@@ -14,6 +14,8 @@ from tidemark.database.store import Store
 T = TypeVar("T")
 Mark = Callable[[int], None]
 _places = itertools.count(1)
+LONGEST_SECONDS: Final = 3600.0
+"""It looks again at least this often: nobody can wait for any number of seconds at once."""
 
 
 class Following(ABC, Generic[T]):
@@ -69,7 +71,7 @@ class Following(ABC, Generic[T]):
                 if self._is_over() or (remaining is not None and remaining <= 0):
                     return None
                 times = [seconds for seconds in (remaining, self._held_for()) if seconds is not None]
-                self._store.committed.wait(min(times, default=None))
+                self._store.committed.wait(min([*times, LONGEST_SECONDS]))
         return None
 
     def acknowledge(self) -> None:

@@ -141,7 +141,7 @@ class LogKeeper:
             if consumer.mark >= horizon:
                 continue
             if consumer.policy == REFRESH:
-                self._continual.refresh(consumer.name)
+                self._continual.catch_up(consumer.name)
             elif consumer.policy == INVALIDATE:
                 self._invalidate(consumer)
 

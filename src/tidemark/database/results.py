@@ -75,15 +75,22 @@ class Results(Following[Result]):
         return self._store.version if is_last else self._read
 
     def _next(self) -> Result | None:
-        if self._store.is_closed:
-            return None
+        found = None if self._store.is_closed else self.peek()
+        if found is not None:
+            self.take(found)
+        return found
+
+    def take(self, found: Result) -> None:
+        """Go on after a result."""
+        self.number, self._last, self._read = found.number, found.version, found.version
+
+    def peek(self) -> Result | None:
+        """The next result, if there is one, without going on."""
         if self.is_gone:
             raise TidemarkError("unknown_relation", f"{self.relation!r} was dropped")
         known = self._continual.results_of(self.relation)
         if self.number + 1 in known:
-            found = result(self._store, self._continual, self.relation, self.number + 1)
-            self.number, self._last, self._read = found.number, found.version, found.version
-            return found
+            return result(self._store, self._continual, self.relation, self.number + 1)
         if self._continual.standing(self.relation).results > self.number:
             oldest = f"the oldest that is kept is {min(known)}" if known else "none is kept"
             raise TidemarkError(

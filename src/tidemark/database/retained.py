@@ -26,10 +26,11 @@ def retained(store: Store) -> Retained:
 _parsed: dict[str | None, Retained] = {}
 
 
-def must_reach(store: Store, relation: str, since: int) -> None:
-    """Refuse to tell the changes since a version that the log does not reach back to."""
+def must_reach(store: Store, relation: str, since: int, *, each_version: bool = False) -> None:
+    """Refuse to tell the changes since a version that the log does not reach back to, or of which it has only the net
+    effect, if those of ``each_version`` are asked for."""
     cut = retained(store).of(relation, store.created.get(relation, 0))
-    if not cut.reaches(since):
+    if not cut.reaches(since) or (each_version and since < cut.full):
         raise TidemarkError(
             "version",
             f"the log of {relation!r} does not reach back to version {since}",

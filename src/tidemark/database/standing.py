@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import asdict, dataclass
 from weakref import WeakKeyDictionary
 
 from tidemark.algebra.plans import Plan
 from tidemark.continual.lagging import Lagging, lagging
+from tidemark.continual.retention import KEEP
 from tidemark.errors import TidemarkError
 from tidemark.sql.catalog import Catalog, Token, View, kind_of
 from tidemark.sql.continual_statements import QUERY, SNAPSHOT
@@ -43,6 +44,28 @@ class Standing:
     def of_note(text: str) -> Standing:
         shown = json.loads(text)
         return Standing(**{**shown, "executed": dt.datetime.fromisoformat(shown["executed"])})
+
+
+@dataclass(frozen=True)
+class Subscribed:
+    """A subscriber with a name, as it is noted: the relation and the version up to which it has read."""
+
+    relation: str
+    mark: int
+    policy: str = KEEP
+
+    def to_note(self) -> str:
+        return json.dumps([self.relation, self.mark, self.policy])
+
+    @staticmethod
+    def of_note(text: str) -> Subscribed:
+        return Subscribed(*json.loads(text))
+
+
+def consumers_of(notes: Mapping[str, str], relations: Set[str]) -> list[str]:
+    """The notes of the subscribers and readers with a name that follow one of these relations."""
+    noted = ((name, text) for name, text in notes.items() if name.startswith(CONSUMER))
+    return [name for name, text in noted if Subscribed.of_note(text).relation in relations]
 
 
 def note_name(relation: str) -> str:

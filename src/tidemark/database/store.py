@@ -24,7 +24,7 @@ from tidemark.database.constraints import check_alterations, check_constraints
 from tidemark.database.known import known_between, known_of, known_of_nothing, view_keys
 from tidemark.database.notes import Notes
 from tidemark.database.progress import Progress, ToldRefreshes
-from tidemark.database.standing import lagging_of, notes_of, result_note
+from tidemark.database.standing import consumers_of, lagging_of, notes_of, result_note
 from tidemark.database.transition import Transition, network_of
 from tidemark.engines.base import Engine
 from tidemark.errors import TidemarkError
@@ -257,7 +257,8 @@ class Store:
             return {}
         begins, ends = transition.new_lagging, transition.dropped_lagging
         results = [result_note(view.name, n) for view in ends for n in self.notes.results_of(view.name)]
-        gone: dict[str, str | None] = dict.fromkeys(results)
+        followed = consumers_of(self.notes, frozenset(transition.dropped))
+        gone: dict[str, str | None] = dict.fromkeys((*results, *followed))
         return {**gone, **notes_of(begins, ends, transition.dropped, version, self.now())}
 
     def _creations(self, wave: Wave, transition: Transition) -> tuple[tuple[Creation, ...], Mapping[str, pa.Table]]:

@@ -131,12 +131,17 @@ class Subscription(Following[Change]):
         """How many seconds what has changed may still wait for more; None if nothing waits."""
         if self._quality.max_staleness is None or not self._held:
             return None
-        return max(0.001, (self._oldest() + self._quality.max_staleness - self._store.now()) / dt.timedelta(seconds=1))
+        return max(0.001, (self._stale_at(self._quality.max_staleness) - self._store.now()) / dt.timedelta(seconds=1))
 
     def _oldest(self) -> dt.datetime:
         """When the first change was committed that is not delivered; long ago if nobody saw it."""
         first = pc.min(self._held[0].column(VERSION)).as_py()
         return self._store.times.get(first, NEVER)
+
+    def _stale_at(self, staleness: dt.timedelta) -> dt.datetime:
+        """When the first change that is not delivered is too old; at the end of the calendar if it never is."""
+        oldest = self._oldest()
+        return oldest + staleness if staleness <= dt.datetime.max - oldest else dt.datetime.max
 
     def _first(self, rows: pa.Table) -> Change:
         if not self._is_paired:
@@ -196,7 +201,7 @@ class Subscription(Following[Change]):
             return False
         if quality.batch is not None and self._changed_rows(quality.batch) >= quality.batch:
             return False
-        return quality.max_staleness is None or self._oldest() + quality.max_staleness > store.now()
+        return quality.max_staleness is None or self._stale_at(quality.max_staleness) > store.now()
 
     def _changed_rows(self, enough: int) -> int:
         """How many rows have changed, net; a modified one is one, where a key tells."""

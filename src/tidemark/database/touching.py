@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
+from tidemark.algebra.clock import CLOCK
+from tidemark.algebra.plans import relations_of
 from tidemark.analysis.finding import Finder
 from tidemark.continual.lagging import Lagging
 from tidemark.database.standing import lagging_of
@@ -51,6 +53,21 @@ class Readers:
 
     def reads(self, relation: str) -> bool:
         return relation in self._by_relation
+
+    def reads_time(self, view: View) -> bool:
+        """Whether a definition names the time, by itself or by a view that does not lag."""
+        if CLOCK not in self._catalog.relations:
+            return False
+        found, waiting = {view.name}, [view]
+        while waiting:
+            for name in relations_of(waiting.pop().plan) - found:
+                below = self._catalog.get(name)
+                if name == CLOCK:
+                    return True
+                if isinstance(below, View) and below.lag is None:
+                    waiting.append(below)
+                found.add(name)
+        return False
 
     def above(self, name: str) -> frozenset[str]:
         """The views that stand on a relation, directly or not."""

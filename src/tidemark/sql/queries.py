@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from tidemark.algebra.history import as_of
-from tidemark.algebra.plans import Distinct, Plan, Project, Sort
+from tidemark.algebra.plans import Distinct, Plan, Project, Scan, Sort, transform
 from tidemark.algebra.types import RESERVED, Schema
 from tidemark.datalog.lowering import NO_BOUNDS, Bounds
 from tidemark.sql import windows
 from tidemark.sql.as_of import version_of
-from tidemark.sql.catalog import Catalog
+from tidemark.sql.catalog import Catalog, View
 from tidemark.sql.coerce import settle_null
 from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
 from tidemark.sql.grouping import bind_grouped, is_grouped, no_aggregates
@@ -269,7 +269,20 @@ class QueryBinder:
             )
         self.named.add(name)
         version = self.version if asked is None else asked
-        return self.catalog.scan(name) if version is None else as_of(self.catalog.scan(name), version)
+        plan = self.catalog.scan(name)
+        return plan if version is None else as_of(self._as_defined(plan), version)
+
+    def _as_defined(self, plan: Plan) -> Plan:
+        """The plan over the definitions of views that are refreshed on read: what is stored of them is from when they
+        were read, and what they were at a version is what their definitions were then."""
+
+        def defined(part: Plan) -> Plan | None:
+            view = self.catalog.get(part.relation) if isinstance(part, Scan) else None
+            if isinstance(view, View) and view.name in self.catalog.read_through:
+                return self._as_defined(view.plan)
+            return None
+
+        return transform(plan, defined)
 
     def _aliased(self, plan: Plan, node: exp.Expr, name: str | None) -> tuple[Plan, str | None]:
         alias = node.args.get("alias")
