@@ -83,8 +83,7 @@ class Database:
         self._continual = Continual(self._store, lambda work: self._begin().bring(work))
         self._consumers = Consumers(self._store, self._continual)
         self._log = LogKeeper(self._store, self._continual, self._consumers)
-        is_free: Callable[[], bool] = lambda: self._open is None and self._session is None
-        self._delivery = Delivery(self._store, self._continual, self._consumers, is_free)
+        self._delivery = Delivery(self._store, self._continual, self._consumers, self._has_no_transaction)
         self._dialect = dialect
         self._open: Transaction | None = None
         self._session: Transaction | None = None
@@ -213,8 +212,11 @@ class Database:
             replay(letter, self._store, self._begin)
             self.run_due()
 
+    def _has_no_transaction(self) -> bool:
+        return self._open is None and self._session is None
+
     def _is_free(self) -> bool:
-        return self._open is None and self._session is None and not self._is_running
+        return self._has_no_transaction() and not self._is_running
 
     def _must_be_free(self) -> None:
         self._program.must_not_be_calling()

@@ -35,8 +35,8 @@ class Delivery:
     """Calls the functions that wait for results, one result after the other.
 
     A function that raises gets the result again with the next one: it has not taken it. What it does in the database
-    is a transaction of its own, so that it is called when that which made the result has ended: ``is_free`` says whether
-    there is none.
+    is a transaction of its own, so that it is called when that which made the result has ended: ``is_free`` says
+    whether there is none.
     """
 
     def __init__(self, store: Store, continual: Continual, consumers: Consumers, is_free: Callable[[], bool]) -> None:
