@@ -284,7 +284,7 @@ def test_who_waits_for_ever_or_longer_is_woken() -> None:
         found: list[Any] = []
         for timeout in (None, math.inf, 1e300):
             changes = db.subscribe("t", since=db.version, batch=2, max_staleness=dt.timedelta.max)
-            waiting = threading.Thread(target=lambda c=changes, t=timeout: found.append(c.poll(t)))  # type: ignore[misc]
+            waiting = threading.Thread(target=lambda c=changes, t=timeout: found.append(c.poll(t)))
             waiting.start()
             db.insert("t", [(1,)])
             db.insert("t", [(2,)])
