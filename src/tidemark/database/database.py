@@ -476,6 +476,8 @@ class Database:
                 since, mark = self._consumers.subscribed(subscriber, name, since, lag)
             elif since is not None:
                 must_reach(self._store, name, since, each_version=True)
+            if since is None:
+                self._current(found)  # its content is what comes first
             if paired:
                 key_of(self._store.catalog.relations[name], self._store.catalog)
             opened = Subscription(
