@@ -140,3 +140,13 @@ def test_what_lies_beyond_the_calendar_never_comes_and_harms_nobody() -> None:
         db.run_due()
         assert waiting.poll(0.01) is None
         assert db.execute("SHOW CONTINUAL QUERIES")["results"].to_pylist() == [1, 0, 0, 0, 0]  # type: ignore[index]
+
+
+def test_a_function_may_close_the_database(caplog: pytest.LogCaptureFixture) -> None:
+    db = tm.connect("duckdb", clock=Clock())
+    db.execute("CREATE TABLE t (a INT); CREATE CONTINUAL QUERY q AS SELECT a FROM t TRIGGER ON CHANGE")
+    got: list[int] = []
+    db.on_result("q", lambda result: db.close())
+    db.on_result("q", lambda result: got.append(result.number))
+    db.insert("t", [(1,)])
+    assert got == [] and "failed" not in caplog.text

@@ -291,3 +291,23 @@ def test_who_waits_for_ever_or_longer_is_woken() -> None:
             waiting.join(10)
             assert not waiting.is_alive()
         assert [len(change.inserted) for change in found] == [1, 1, 1]
+
+
+def test_the_content_that_comes_first_is_up_to_date(db: tm.Database) -> None:
+    db.execute("CREATE MATERIALIZED VIEW lazy WITH (refresh = 'on read') AS SELECT b, COUNT(*) AS n FROM t GROUP BY b")
+    db.insert("t", [(1, 1)])
+    for name in (None, "reader"):
+        first = db.subscribe("lazy", name=name).poll()
+        assert first is not None and rows(first.inserted) == rows(db.query("SELECT * FROM lazy"))
+        db.execute("UPDATE t SET b = b + 1")
+
+
+def test_a_name_that_is_open_twice_never_goes_back(db: tm.Database) -> None:
+    slow, quick = (db.subscribe("t", name="mirror", since=db.version) for _ in range(2))
+    for a in range(4):
+        db.insert("t", [(a, a)])
+    slow.poll()
+    while quick.poll() is not None:
+        pass
+    slow.close()
+    assert db.execute("SHOW CONSUMERS")["water_mark"].to_pylist() == [db.version]  # type: ignore[index]

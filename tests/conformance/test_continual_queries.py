@@ -410,3 +410,31 @@ def test_a_function_can_change_the_database_whatever_made_the_result(db: tm.Data
         case "session":
             db.execute("BEGIN; INSERT INTO account VALUES (3, 'Cy', 300); COMMIT")
     assert got == [1] and rows(db.query("SELECT number FROM told")) == [(-1,), (1,)]
+
+
+@pytest.mark.parametrize("changes", ["ON CHANGE IN {}", "WHEN COUNT(*) > 0 IN {}"])
+def test_triggers_look_at_relations_of_every_kind(db: tm.Database, changes: str) -> None:
+    """A version that changes what a trigger looks at makes it hold then, and not with the next transaction."""
+    select = "SELECT id, balance FROM account"
+    db.execute(f"CREATE MATERIALIZED VIEW lazy WITH (refresh = 'on read') AS {select}")
+    db.execute(f"CREATE EXTERNAL VIEW outside AS {select}; CREATE SNAPSHOT snap AS {select} REFRESH ON DEMAND")
+    db.execute(f"CREATE MATERIALIZED VIEW view AS {select}")
+    names = ("account", "lazy", "outside", "view", "snap")
+    for name in names:
+        db.execute(f"CREATE CONTINUAL QUERY q_{name} AS {select} TRIGGER {changes.format(name)}")
+    db.execute(f"CREATE CONTINUAL QUERY itself AS {select} TRIGGER {changes.format('itself')}")
+    db.execute("CREATE CONTINUAL QUERY above AS SELECT id FROM snap TRIGGER ON CHANGE")
+
+    def results() -> dict[str, int]:
+        shown = db.execute("SHOW CONTINUAL QUERIES")
+        assert shown is not None and set(shown["error"].to_pylist()) == {None}
+        return dict(zip(shown["name"].to_pylist(), shown["results"].to_pylist(), strict=True))
+
+    db.execute("INSERT INTO account VALUES (3, 'Cy', 300)")
+    expected = {**{f"q_{name}": 1 for name in names}, "q_snap": 0, "itself": 1, "above": 0}
+    assert results() == expected
+    db.execute("REFRESH snap")
+    expected |= {"q_snap": 1, "above": 1}
+    assert results() == expected
+    db.execute("SELECT * FROM lazy; REFRESH snap")
+    assert results() == expected, "nothing has changed since"

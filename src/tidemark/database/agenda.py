@@ -45,7 +45,7 @@ class Agenda:
         lagging = [view for view in catalog.lagging_views if view.lag is not None and view.lag.trigger is not None]
         self._views = {view.name: view for view in lagging if self._standing(view.name).status == ACTIVE}
         self._places = {name: place for place, name in enumerate(self._views)}
-        self._watched = {view.name: watched(view.lag, catalog) for view in self._views.values() if view.lag is not None}
+        self._watched = {view.name: watched(view, catalog) for view in self._views.values() if view.lag is not None}
         self._timed = {name for name, watch in self._watched.items() if watch.is_timed}
         self._by_relation = {}
         for name, watch in self._watched.items():

@@ -65,9 +65,10 @@ class Asking:
             relation = changed_by(leaf, view, store.catalog)
             keys = store.refreshes.known.keys.get(relation.name)
             key = shortest(keys) if keys else None
-            if relation is view:
+            if relation.name == view.name:
                 delta = self._wave(view, standing).deltas.get(view.name)
             else:
+                self._read({relation.name} & store.catalog.read_through)
                 delta = self._net_since(relation.name, standing.tidemark)
             return (delta_tables.no_change(relation.schema) if delta is None else delta), key, relation.schema
 

@@ -82,8 +82,11 @@ class Consumers:
         born = self._store.created[relation]
 
         def mark(version: int) -> None:
-            if self._store.created.get(relation) == born:  # else it has been forgotten with what it followed
-                self._store.note({f"{CONSUMER}{name}": Subscribed(relation, version, policy).to_note()})
+            if self._store.created.get(relation) != born:
+                return  # it has been forgotten with what it followed
+            text = self._store.notes.get(f"{CONSUMER}{name}")
+            last = version if text is None else max(version, Subscribed.of_note(text).mark)  # it may be open twice
+            self._store.note({f"{CONSUMER}{name}": Subscribed(relation, last, policy).to_note()})
 
         if since is not None:
             must_reach(self._store, relation, since, each_version=True)

@@ -77,13 +77,13 @@ class Continual:
         if self.standing(name).status == STOPPED:
             raise TidemarkError("stopped", f"{view.name!r} has ended: its UNTIL came true", hint="create it anew")
         self._execute([view], is_asked=True)
-        self._deliver()
+        self._follow_up()
 
     def catch_up(self, name: str) -> None:
         """Bring one relation up to date, because the log would rather not wait for it. If that fails, it lags on."""
         if self.standing(name).status != STOPPED:
             self._execute([self._lagging(name)], is_asked=False)
-            self._deliver()
+            self._follow_up()
 
     def results_of(self, name: str) -> Mapping[int, Answered]:
         """The results of a continual query that are kept: number, version and time. Number 0 is its first content."""
@@ -106,7 +106,10 @@ class Continual:
 
     def read(self, names: Iterable[str]) -> None:
         """Bring views that are refreshed on read up to date, before they are read."""
+        version = self._store.version
         self._execute([self._lagging(name) for name in sorted(names)], is_asked=True)
+        if self._store.version > version:
+            self._follow_up()
 
     def run_due(self) -> int:
         """Execute everything whose trigger holds now; how many did."""
@@ -115,6 +118,13 @@ class Continual:
         return executed
 
     def _run_due(self) -> int:
+        was_working, self._is_working = self._is_working, True
+        try:
+            return self._rounds()
+        finally:
+            self._is_working = was_working
+
+    def _rounds(self) -> int:
         executed = 0
         self._agenda.define(self._store.catalog)
         self._agenda.ask_timed()
@@ -147,19 +157,26 @@ class Continual:
         self.kept_parts.changed(deltas)
         try:
             self._take(deltas)
-            if not self._is_working:
-                self._is_working = True
-                try:
-                    self._run_due()
-                finally:
-                    self._is_working = False
-        except Exception:  # the transaction is committed: what follows from it must not fail it
-            _logger.exception("continual queries could not be executed")
-            self._net.clear()
-            self._touched.lose(self._store.version)
-            self._agenda.ask_all()
-        if not self._is_working:
-            self._deliver()
+        except Exception:
+            self._lose_track()
+        self._follow_up()
+
+    def _follow_up(self) -> None:
+        """Do what versions have made due, unless that is being done: it then comes in another round."""
+        if self._is_working:
+            return
+        try:
+            self._run_due()
+        except Exception:
+            self._lose_track()
+        self._deliver()
+
+    def _lose_track(self) -> None:
+        """The version is committed: what follows from it must not fail it, and is made up for with the next one."""
+        _logger.exception("continual queries could not be executed")
+        self._net.clear()
+        self._touched.lose(self._store.version)
+        self._agenda.ask_all()
 
     def _take(self, deltas: Mapping[str, pa.Table]) -> None:
         """Note what a version changed, and what that can matter to: all else is as true as it was."""

@@ -83,7 +83,7 @@ class Database:
         self._continual = Continual(self._store, lambda work: self._begin().bring(work))
         self._consumers = Consumers(self._store, self._continual)
         self._log = LogKeeper(self._store, self._continual, self._consumers)
-        self._delivery = Delivery(self._store, self._continual, self._consumers, lambda: not self._is_in_transaction)
+        self._delivery = Delivery(self._store, self._continual, self._consumers, self._has_no_transaction)
         self._dialect = dialect
         self._open: Transaction | None = None
         self._session: Transaction | None = None
@@ -212,16 +212,15 @@ class Database:
             replay(letter, self._store, self._begin)
             self.run_due()
 
-    def _is_free(self) -> bool:
-        return not self._is_in_transaction and not self._is_running
+    def _has_no_transaction(self) -> bool:
+        return self._open is None and self._session is None
 
-    @property
-    def _is_in_transaction(self) -> bool:
-        return self._open is not None or self._session is not None
+    def _is_free(self) -> bool:
+        return self._has_no_transaction() and not self._is_running
 
     def _must_be_free(self) -> None:
         self._program.must_not_be_calling()
-        if self._is_in_transaction:
+        if not self._has_no_transaction():
             raise TidemarkError("transaction", "a transaction is open already", hint="commit it or roll it back first")
 
     def _parsed(self, sql: str) -> list[tuple[st.Statement, Source]]:
@@ -418,7 +417,7 @@ class Database:
     def _current(self, relation: Relation) -> Relation:
         """The relation; a view that is refreshed on read is brought up to date first."""
         if (
-            not self._is_in_transaction
+            self._has_no_transaction()
             and isinstance(relation, View)
             and relation.lag is not None
             and relation.lag.is_read_through
@@ -481,6 +480,8 @@ class Database:
                 since, mark = self._consumers.subscribed(subscriber, name, since, lag)
             elif since is not None:
                 must_reach(self._store, name, since, each_version=True)
+            if since is None:
+                self._current(found)  # its content is what comes first
             if paired:
                 key_of(self._store.catalog.relations[name], self._store.catalog)
             opened = Subscription(

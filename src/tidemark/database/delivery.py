@@ -68,7 +68,7 @@ class Delivery:
         self._is_delivering = True
         failed = set[str]()
         try:
-            while self._owing:
+            while self._owing and not self._store.is_closed:
                 queries, self._owing = self._owing, set()
                 for query in sorted(queries):
                     self._hand_on(query, failed)
@@ -89,8 +89,8 @@ class Delivery:
             return
         self._registered[query] = waiting
         for registered in waiting:
-            if not registered.is_active:
-                continue  # another function has ended it, or dropped the query
+            if self._store.is_closed or not registered.is_active:
+                continue  # another function has closed the database, ended it, or dropped the query
             try:
                 found = registered.reader.peek()
                 if found is None:

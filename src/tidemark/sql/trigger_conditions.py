@@ -94,7 +94,7 @@ def changed_by(leaf: OnChange | When, view: View, catalog: Catalog) -> Relation:
         raise TidemarkError(
             "unknown_relation", f"there is no relation {leaf.relation!r}", hint=catalog.suggestions(leaf.relation)
         )
-    if isinstance(found, View) and not found.materialized:
+    if isinstance(found, View) and not found.is_logged:
         raise TidemarkError("not_materialized", f"{leaf.relation!r} is a plain view: its changes are not kept")
     return found
 

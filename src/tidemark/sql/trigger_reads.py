@@ -9,7 +9,6 @@ from sqlglot import exp
 
 from tidemark.algebra.plans import relations_of
 from tidemark.sql.catalog import Catalog, View
-from tidemark.sql.continual_statements import Lag
 from tidemark.sql.expressions import CURRENT
 from tidemark.sql.intervals import is_age
 from tidemark.sql.text import fold
@@ -30,8 +29,10 @@ class Watched:
     is_timed: bool
 
 
-def watched(lag: Lag, catalog: Catalog) -> Watched:
+def watched(view: View, catalog: Catalog) -> Watched:
     """What a trigger and an end look at. A relation that is not there is looked for by its name."""
+    lag = view.lag
+    assert lag is not None
     asked = [leaf for leaf in leaves(lag.trigger) if isinstance(leaf, OnChange | When)]
     conditions = [leaf.condition for leaf in asked if isinstance(leaf, When)]
     if lag.until.condition is not None:
@@ -39,7 +40,7 @@ def watched(lag: Lag, catalog: Catalog) -> Watched:
     named = {leaf.relation for leaf in asked if leaf.relation is not None}
     named |= {fold(table.this) for condition in conditions for table in condition.find_all(exp.Table)}
     # A condition over the state says when to tell what has changed: it is asked when something has, too.
-    own = any(leaf.relation is None for leaf in asked)
+    own = any(leaf.relation in (None, view.name) for leaf in asked)
     return Watched(own, _stored(named, catalog), any(names_time(condition) for condition in conditions))
 
 
