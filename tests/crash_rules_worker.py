@@ -13,12 +13,16 @@ SETUP = """
 CREATE TABLE done (n INT PRIMARY KEY);
 CREATE TABLE copied (n INT);
 CREATE TABLE again (n INT);
+CREATE TABLE both (n INT);
 CREATE RULE copy WHEN SELECT n FROM done DO INSERT INTO copied SELECT n FROM condition
     WITH (action_coupling = 'detached');
 CREATE RULE copy_again WHEN SELECT n FROM copied DO INSERT INTO again SELECT n FROM condition
     WITH (coupling = 'detached', action_coupling = 'detached');
+CREATE RULE both ON INSERT ON done THEN INSERT ON again WHEN SELECT n FROM inserted_done
+    DO INSERT INTO both SELECT n FROM condition;
 ACTIVATE RULE copy;
 ACTIVATE RULE copy_again;
+ACTIVATE RULE both;
 """
 
 

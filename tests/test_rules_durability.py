@@ -27,6 +27,7 @@ def crash_and_recover(target: str, reopen: Callable[[], tm.Database], times: int
             expected = [(n,) for n in range(1, last + 1)]
             assert rows(db.query("SELECT n FROM copied")) == expected, "each action was done exactly once"
             assert rows(db.query("SELECT n FROM again")) == expected, "so was each that it set off"
+            assert rows(db.query("SELECT n FROM both")) == expected, "a sequence goes on after a crash"
             assert db.run_due() == 0
             check_invariant(db)
     assert left_behind, "no crash fell between a commit and its detached action: the test proves nothing"

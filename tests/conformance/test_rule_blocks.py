@@ -169,3 +169,19 @@ def test_what_was_set_off_before_the_last_rule_was_deactivated_is_done(db: tm.Da
     assert log(db) == [("r", 1)]
     db.execute("ACTIVATE RULE r; BEGIN; INSERT INTO s VALUES (2); DROP RULE r; COMMIT")
     assert log(db) == [("r", 1)]
+
+
+def test_what_happened_hides_tables_of_the_same_name_from_rules_but_not_from_views(db: tm.Database) -> None:
+    db.execute("""
+        CREATE TABLE inserted (k INT, z INT); CREATE TABLE condition (q INT);
+        CREATE TABLE t (k INT); CREATE TABLE log (w VARCHAR, k INT);
+        INSERT INTO inserted VALUES (100, 1); INSERT INTO condition VALUES (7);
+        CREATE VIEW vi AS SELECT k FROM inserted; CREATE VIEW vc AS SELECT q FROM condition;
+        CREATE RULE a ON INSERT ON t WHEN SELECT i.k + vi.k AS k FROM inserted i, vi
+            DO INSERT INTO log SELECT 'a', k FROM condition;
+        CREATE RULE b ON INSERT ON t DO INSERT INTO log SELECT 'b', i.k + vi.k FROM inserted i, vi;
+        CREATE RULE c WHEN SELECT k FROM t DO INSERT INTO log SELECT 'c', c.k + vc.q FROM condition c, vc;
+        CREATE RULE d WHEN SELECT q FROM condition DO INSERT INTO log SELECT 'd', q FROM condition;
+        ACTIVATE RULE a; ACTIVATE RULE b; ACTIVATE RULE c; ACTIVATE RULE d;
+        INSERT INTO t VALUES (1); INSERT INTO condition VALUES (8)""")
+    assert log(db) == [("a", 101), ("b", 101), ("c", 8), ("d", 8)]

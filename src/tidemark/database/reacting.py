@@ -38,7 +38,7 @@ from tidemark.sql.activerules import DEFERRED, DETACHED, IMMEDIATE, INDEPENDENT,
 from tidemark.sql.catalog import Catalog, View
 from tidemark.sql.changes import Change, DeleteRows, InsertQuery, InsertRows, UpdateRows
 from tidemark.sql.rule_statements import Action, Call, DatabaseEvent, Event, Notify, SignalEvent
-from tidemark.sql.rules import CONDITION, SIGNAL, SIGNAL_SCHEMA, bind_action
+from tidemark.sql.rules import CONDITION, SIGNAL, SIGNAL_SCHEMA, bind_action, given_name
 from tidemark.sql.text import Source
 
 MOST_NESTED: Final = 64
@@ -365,7 +365,8 @@ class Reactions:
         store, catalog = self._transaction.store, self._transaction.catalog
         stored = store.stored_of(catalog)
         fresh = frozenset(name for name in catalog.relations if name not in stored) if not self._is_in_network else ()
-        return Span(since, now, store.reading(catalog), frozenset(fresh), given)
+        transitions = {given_name(name): table for name, table in given.items()}
+        return Span(since, now, store.reading(catalog), frozenset(fresh), transitions)
 
     def _readable(self, plan: Plan) -> Plan:
         catalog = self._transaction.catalog
@@ -432,7 +433,7 @@ class Reactions:
         source = Source(rule.text, rule.dialect, self._transaction.store.now())
         catalog = self._transaction.catalog
         bound = bind_action(action, catalog, dict(rule.given), activation.condition.schema, source)
-        names = {CONDITION, *(name for name, _ in rule.given)}
+        names = {given_name(name) for name in (CONDITION, *(name for name, _ in rule.given))}
         match bound:
             case InsertQuery(plan=plan) | DeleteRows(plan=plan):
                 return replace(bound, plan=_given(plan, names))
@@ -442,7 +443,7 @@ class Reactions:
         return bound
 
     def _named(self, turn: Turn) -> dict[str, pa.Table]:
-        return {_name(name): table for name, table in turn.relations.items()}
+        return {given_name(name): table for name, table in turn.relations.items()}
 
     def _endless(self, why: str) -> TidemarkError:
         chain = self._chain if len(self._chain) <= 12 else [*self._chain[:6], "…", *self._chain[-5:]]
@@ -462,16 +463,12 @@ def _one_row(rule: Rule) -> pa.Table:
     return pa.table([pa.array([1], pa.int32()), pa.array([1], pa.int64())], schema=rule.schema.weighted)
 
 
-def _name(relation: str) -> str:
-    return f"rule {relation}"
-
-
 def _given(plan: Plan, names: set[str]) -> Plan:
     """The plan with the relations that say what happened given to it."""
 
     def replaced(part: Plan) -> Plan | None:
         if isinstance(part, Scan) and part.relation in names:
-            return Given(_name(part.relation), part.schema)
+            return Given(part.relation, part.schema)
         return None
 
     return transform(plan, replaced)

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from sqlglot import exp
 
 from tidemark.algebra.expressions import Literal
-from tidemark.algebra.plans import Plan, Values, relations_of
+from tidemark.algebra.plans import Plan, Scan, Values, relations_of
 from tidemark.algebra.types import INT, TIMESTAMP, VARCHAR, Field, Schema
 from tidemark.sql.activerules import (
     DEFERRED,
@@ -22,7 +22,7 @@ from tidemark.sql.activerules import (
     Activation,
     Rule,
 )
-from tidemark.sql.catalog import RULE_TABLES, Catalog, Table, View
+from tidemark.sql.catalog import RULE_TABLES, Catalog, View
 from tidemark.sql.changes import Change, bind_delete, bind_insert, bind_update, table_name
 from tidemark.sql.columns import narrowed, widened
 from tidemark.sql.derivations import derivations
@@ -74,7 +74,7 @@ def bind_rule(statement: CreateRule, catalog: Catalog, source: Source, seen: Map
     writes = frozenset(table for _, table in changes)
     events = {e.relation for e in statement.all_events if isinstance(e, DatabaseEvent)}
     named = _named(statement, catalog, given) | events
-    reads = frozenset(relations_of(probe.condition)) - set(given)
+    reads = frozenset(relations_of(probe.condition)) - set(map(given_name, given))
     if options["coupling"] == IMMEDIATE and (reads | events) & set(RULE_TABLES):
         raise source.error("unsupported", "what rules did is seen at the end of a transaction: coupling = 'deferred'")
     counts = {name: len(narrowed(catalog, seen).relations[name].schema) for name in sorted(named)}
@@ -162,13 +162,20 @@ def bind_activation(
     plan = widened(binder.bind_view(_with(statement.when, values, source)), with_given(catalog, given))
     check_output(plan.schema, source)
     watched = derivations(plan) if semantics == NERVOUS else plan
-    return Activation(statement.name, arguments, plan, watched, relations_of(plan) & given.keys(), actions)
+    transitions = relations_of(plan) & set(map(given_name, given))
+    return Activation(statement.name, arguments, plan, watched, transitions, actions)
+
+
+def given_name(name: str) -> str:
+    """The name that a relation which stands for what happened has in plans: no other relation has it."""
+    return f"_given {name}"
 
 
 def with_given(catalog: Catalog, given: Mapping[str, Schema]) -> Catalog:
-    """The catalog as the texts of a rule see it: with the relations that stand for what happened."""
+    """The catalog as the texts of a rule see it: with the relations that stand for what happened. A table of the same
+    name is hidden from the rule, but not from the views that it names."""
     for name, schema in given.items():
-        catalog = catalog.with_relation(Table(name, schema, "", defaults=(None,) * len(schema)))
+        catalog = catalog.with_relation(View(name, Scan(given_name(name), schema), "", materialized=False))
     return catalog
 
 
@@ -195,17 +202,17 @@ def bind_action(
 ) -> Change:
     """A DML statement of a rule, over ``condition`` and the transition relations."""
     seen = with_given(catalog, {**given, CONDITION: schema})
+    assert isinstance(action, exp.Expr)
+    target = _target(action, source)
+    if target in given or target == CONDITION:
+        raise source.error("not_a_table", f"{target!r} cannot be changed: it says what happened")
     match action:
         case exp.Insert():
-            bound: Change = bind_insert(action, seen, source)
+            return bind_insert(action, seen, source)
         case exp.Update():
-            bound = bind_update(action, seen, source)
-        case _:
-            assert isinstance(action, exp.Delete)
-            bound = bind_delete(action, seen, source)
-    if bound.table.name in given or bound.table.name == CONDITION:
-        raise source.error("not_a_table", f"{bound.table.name!r} cannot be changed: it says what happened")
-    return bound
+            return bind_update(action, seen, source)
+    assert isinstance(action, exp.Delete)
+    return bind_delete(action, seen, source)
 
 
 def _with(tree: Tree, values: Mapping[str, str], source: Source) -> Tree:
