@@ -22,6 +22,7 @@ from tidemark.database.standing import STOPPED, Standing, lagging_of, note_name
 from tidemark.database.store import Store
 from tidemark.database.touching import Readers, Touched
 from tidemark.errors import TidemarkError
+from tidemark.log.deltas import no_change
 from tidemark.network import Wave
 from tidemark.network.refreshes import RefreshCache
 from tidemark.sql.catalog import Catalog, View
@@ -46,7 +47,7 @@ class Continual:
         self._standings: dict[str, tuple[str, Standing]] = {}
         self._caches: dict[str, tuple[View, RefreshCache]] = {}
         self._waves: dict[str, tuple[Standing, int, Wave]] = {}
-        self._net = NetChanges(lambda: store.version)
+        self._net = NetChanges(lambda: store.version, lambda n: no_change(store.catalog.relations[n].schema))
         self._touched = Touched(store.version)
         self._agenda = Agenda(self.standing)
         self._asking = Asking(store, self._wave, self._net_since, self.read)
@@ -72,6 +73,12 @@ class Continual:
         if self.standing(name).status == STOPPED:
             raise TidemarkError("stopped", f"{view.name!r} has ended: its UNTIL came true", hint="create it anew")
         self._execute([view], is_asked=True)
+        self._deliver()
+
+    def catch_up(self, names: Iterable[str]) -> None:
+        """Bring relations up to date that the log cannot wait for. One that fails keeps why, and the log waits."""
+        wanted = set(names)
+        self._execute([view for view in self._store.catalog.lagging_views if view.name in wanted], is_asked=False)
         self._deliver()
 
     def results_of(self, name: str) -> Mapping[int, Answered]:
