@@ -38,7 +38,7 @@ def test_what_is_made_of_recent_changes_is_the_net_log(
     net = NetChanges(lambda: version, lambda name: SCHEMA.empty_table())
     with patch.object(netchanges, "PACKED", packed), patch.object(netchanges, "MOST_ROWS", most):
         for kind, name, what in steps:
-            if isinstance(what, dict):
+            if not isinstance(what, int):
                 version += 1
                 log.append((version, name, what))
                 net.add({name: table(what)})
