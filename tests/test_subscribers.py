@@ -311,3 +311,24 @@ def test_a_name_that_is_open_twice_never_goes_back(db: tm.Database) -> None:
         pass
     slow.close()
     assert db.execute("SHOW CONSUMERS")["water_mark"].to_pylist() == [db.version]  # type: ignore[index]
+
+
+def test_what_is_kept_for_one_that_lags_is_not_made_anew_with_every_cut(
+    db: tm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db.execute("CREATE SNAPSHOT late WITH (lag = 'keep') AS SELECT a FROM t REFRESH ON DEMAND")
+    db.execute("ALTER LOG SET (versions = 4)")
+    read: list[int] = []
+    whole = db._store.engine.changes
+
+    def reading(relation: str, since: int) -> pa.Table:
+        found = whole(relation, since)
+        read.append(found.num_rows)
+        return found
+
+    monkeypatch.setattr(db._store.engine, "changes", reading)
+    for a in range(400):
+        db.insert("t", [(a, a)])
+    assert sum(read) < 12 * 400, "each row costs the same, however many there are"
+    db.refresh("late")
+    assert db.audit("late").num_rows == 0 and db.query("SELECT COUNT(*) AS n FROM late")["n"].to_pylist() == [400]

@@ -24,6 +24,7 @@ from tidemark.database.standing import STOPPED, Standing, lagging_of, note_name
 from tidemark.database.store import Store, Work
 from tidemark.database.touching import Readers, Touched
 from tidemark.errors import TidemarkError
+from tidemark.log.deltas import no_change
 from tidemark.network import Wave
 from tidemark.network.refreshes import RefreshCache
 from tidemark.network.unchanged import KeptParts, Unchanged
@@ -50,7 +51,7 @@ class Continual:
         self._standings: dict[str, tuple[str, Standing]] = {}
         self._caches: dict[str, tuple[View, RefreshCache]] = {}
         self._waves: dict[str, tuple[Standing, int, Wave]] = {}
-        self._net = NetChanges(lambda: store.version)
+        self._net = NetChanges(lambda: store.version, lambda n: no_change(store.catalog.relations[n].schema))
         self._touched = Touched(store.version)
         self._agenda = Agenda(self.standing)
         self._asking = Asking(store, self._wave, self._net_since, self.read)
@@ -79,11 +80,11 @@ class Continual:
         self._execute([view], is_asked=True)
         self._follow_up()
 
-    def catch_up(self, name: str) -> None:
-        """Bring one relation up to date, because the log would rather not wait for it. If that fails, it lags on."""
-        if self.standing(name).status != STOPPED:
-            self._execute([self._lagging(name)], is_asked=False)
-            self._follow_up()
+    def catch_up(self, names: Iterable[str]) -> None:
+        """Bring relations up to date that the log cannot wait for. One that fails keeps why, and the log waits."""
+        wanted = {name for name in names if self.standing(name).status != STOPPED}
+        self._execute([view for view in self._store.catalog.lagging_views if view.name in wanted], is_asked=False)
+        self._follow_up()
 
     def results_of(self, name: str) -> Mapping[int, Answered]:
         """The results of a continual query that are kept: number, version and time. Number 0 is its first content."""

@@ -44,6 +44,8 @@ _logger = logging.getLogger("tidemark.log")
 LIMITS, TIMES = "log limits", "log times"
 EVERY: Final = 128
 """After so many versions at most the log is looked through."""
+SHARE: Final = 8
+"""A net effect that is kept is made anew when an eighth as many versions have come as it has rows."""
 SAMPLES: Final = 256
 """So many versions are kept with their times, to know how old others are about."""
 
@@ -55,6 +57,7 @@ class LogKeeper:
         self._store, self._continual, self._consumers = store, continual, consumers
         self._last = max((version for version, _ in self._known_times()), default=0)
         self._is_keeping = False
+        self._kept_rows: dict[str, int] = {}
         store.after_commit.append(lambda deltas: self._committed())
 
     @property
@@ -136,24 +139,23 @@ class LogKeeper:
         return max(found)
 
     def _urge(self, horizon: int) -> None:
-        """Let those who lag too far behind catch up, or give up."""
-        for consumer in self._consumers.all():
-            if consumer.mark >= horizon:
-                continue
-            if consumer.policy == REFRESH:
-                self._continual.catch_up(consumer.name)
-            elif consumer.policy == INVALIDATE:
-                self._invalidate(consumer)
-
-    def _invalidate(self, consumer: Consumer) -> None:
-        if consumer.each_version:
-            self._consumers.forget(consumer.name)
-            return
-        standing = self._continual.standing(consumer.name)
-        self._store.note({note_name(consumer.name): replace(standing, invalid=True).to_note()})
+        """Let those who lag too far behind catch up, all at once, or give up."""
+        late = [one for one in self._consumers.all() if one.mark < horizon]
+        self._continual.catch_up(one.name for one in late if one.policy == REFRESH)
+        invalid = dict[str, str | None]()
+        for one in late:
+            if one.policy == INVALIDATE and one.each_version:
+                self._consumers.forget(one.name)
+            elif one.policy == INVALIDATE:
+                invalid[note_name(one.name)] = replace(self._continual.standing(one.name), invalid=True).to_note()
+        if invalid:
+            self._store.note(invalid)
 
     def _drop(self, horizon: int, times: list[tuple[int, str]]) -> None:
-        store, consumers = self._store, [one for one in self._consumers.all() if one.mark < horizon]
+        store, reading = self._store, dict[str, list[Consumer]]()
+        for one in self._consumers.all():
+            for name in one.relations if one.mark < horizon else ():
+                reading.setdefault(name, []).append(one)
         before = retained(store)
         others: dict[str, Cut] = {}
         log: dict[str, Forgetting] = {}
@@ -161,10 +163,9 @@ class LogKeeper:
             if isinstance(relation, View) and not relation.is_logged:
                 continue
             born = store.created[name]
-            cut = cut_for(name, horizon, consumers)
             was = before.of(name, born)
-            cut = replace(cut, full=max(cut.full, was.full))
-            if born >= cut.full or (cut.full <= was.full and cut.points == was.points):
+            cut = self._worth(name, cut_for(name, horizon, reading.get(name, ())), was)
+            if born >= cut.full or cut == was:
                 cut = was
             else:
                 log[name] = self._forgetting(name, cut)
@@ -183,10 +184,23 @@ class LogKeeper:
     def _cut_of(self, name: str, horizon: int, others: Mapping[str, Cut]) -> int:
         return Retained(horizon, others).of(name, self._store.created.get(name, 0)).full
 
+    def _worth(self, name: str, cut: Cut, was: Cut) -> Cut:
+        """The cut, which is not before the one that was made; that one, if another is not worth it.
+
+        The net effect that is kept is read and written again with each cut, so it is not cut before as many versions
+        have come as a share of it: what a row costs while somebody lags does not grow with how far that one lags.
+        """
+        if cut.points and cut.points == was.points and cut.full - was.full < self._kept_rows.get(name, 0) // SHARE:
+            return was
+        return replace(cut, full=max(cut.full, was.full))
+
     def _forgetting(self, name: str, cut: Cut) -> Forgetting:
+        self._kept_rows.pop(name, None)
         if not cut.points:
             return Forgetting(cut.full)
-        return Forgetting(cut.full, compacted(self._store.engine.changes(name, cut.points[0]), cut))
+        kept = compacted(self._store.engine.changes(name, cut.points[0]), cut)
+        self._kept_rows[name] = 0 if kept is None else kept.num_rows
+        return Forgetting(cut.full, kept)
 
     # Showing
 

@@ -28,8 +28,8 @@ Key = tuple[str, int]
 class Recent:
     """What recent versions changed in one relation: everything after ``start``."""
 
-    def __init__(self, start: int, schema: pa.Schema) -> None:
-        self.start, self.nothing = start, schema.empty_table()
+    def __init__(self, start: int) -> None:
+        self.start = start
         self._packed: list[tuple[int, pa.Table]] = []
         self._loose: list[tuple[int, pa.Table]] = []
         self._rows = 0
@@ -60,10 +60,14 @@ class Recent:
 
 
 class NetChanges:
-    """The net change of a relation since a version, by both. What is put in is as of now, and is kept as of now."""
+    """The net change of a relation since a version, by both. What is put in is as of now, and is kept as of now.
 
-    def __init__(self, version: Callable[[], int]) -> None:
-        self._version = version
+    Everything is known that was changed after ``_start`` in relations that something lags behind; ``nothing`` gives
+    the change of a relation in which nothing was.
+    """
+
+    def __init__(self, version: Callable[[], int], nothing: Callable[[str], pa.Table]) -> None:
+        self._version, self._nothing, self._start = version, nothing, version()
         self._recent: dict[str, Recent] = {}
         self._net: dict[Key, tuple[int, pa.Table]] = {}
         self._rows = 0
@@ -73,7 +77,7 @@ class NetChanges:
         version = self._version()
         for name, delta in deltas.items():
             if name not in self._recent:
-                self._recent[name] = Recent(version - 1, delta.schema)
+                self._recent[name] = Recent(self._start)
             self._recent[name].add(version, delta)
 
     def __contains__(self, key: Key) -> bool:
@@ -101,9 +105,9 @@ class NetChanges:
         recent = self._recent.get(relation)
         if net is not None and upto == now:
             return [net]
-        if recent is None or recent.start > upto:
+        if (self._start if recent is None else recent.start) > upto:
             return None
-        return [recent.nothing if net is None else net, *recent.after(upto)]
+        return [self._nothing(relation) if net is None else net, *([] if recent is None else recent.after(upto))]
 
     def _drop(self, key: Key) -> None:
         known = self._net.pop(key, None)
@@ -119,7 +123,7 @@ class NetChanges:
         """Forget everything: columns have come, or something failed."""
         self._net.clear()
         self._recent.clear()
-        self._rows = 0
+        self._rows, self._start = 0, self._version()
 
 
 def _stamped(delta: pa.Table, version: int) -> pa.Table:
