@@ -291,3 +291,24 @@ def test_rules_watch_what_rules_did_at_the_end_of_transactions(db: tm.Database, 
     db.execute(f"CREATE RULE then {watched} DO INSERT INTO log VALUES ('then', 0); DROP RULE then")
     with pytest.raises(tm.TidemarkError, match="at the end of"):
         db.execute(f"CREATE RULE then {watched} DO NOTIFY x WITH (coupling = 'immediate')")
+
+
+def test_a_closure_grows_by_what_each_transaction_adds(db: tm.Database) -> None:
+    db.execute("""
+        CREATE RULE day ON ANY INSERT ON stock UNTIL SIGNAL evening WHEN SELECT item FROM inserted
+            DO INSERT INTO log SELECT 'day', item FROM condition;
+        ACTIVATE RULE day""")
+    sizes = []
+    for item in range(10, 30):
+        db.execute(f"INSERT INTO stock VALUES ({item}, 0)")
+        added = db.changes("_detached", since=db.version - 1)
+        assert added["_weight"].to_pylist() == [1]
+        sizes.append(len(added["payload"][0].as_py()))
+    assert max(sizes) == min(sizes)
+    with db.transaction() as tx:
+        tx.execute("INSERT INTO stock VALUES (30, 0)")
+        tx.execute("DEACTIVATE RULE day; ACTIVATE RULE day; INSERT INTO stock VALUES (31, 0)")
+    db.execute("INSERT INTO stock VALUES (32, 0)")
+    db.signal("evening")
+    assert log(db) == [("day", 31), ("day", 32)]
+    assert db.query("SELECT * FROM _detached").num_rows == 0

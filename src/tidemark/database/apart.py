@@ -22,6 +22,7 @@ from tidemark.database.detaching import (
     TIMER_STAGE,
     WAITING,
     Entry,
+    in_order,
 )
 from tidemark.database.queueing import queued
 from tidemark.database.reacting import Turn
@@ -51,7 +52,7 @@ def run_due(store: Store, begin: Callable[[], Transaction], *, is_timed: bool = 
         due = [entry for entry in waiting if _is_due(entry, now, is_timed=is_timed)]
         if not due:
             break
-        for entry in due:  # those that they ask for are of later versions
+        for entry in in_order(due):  # those that they ask for are of later versions
             _run(entry, store, begin)
         done += len(due)
     return done
@@ -162,7 +163,7 @@ def discard(identity: str, store: Store, begin: Callable[[], Transaction]) -> No
 
 def dead_letters(store: Store) -> pa.Table:
     """The entries that are dead, with what they were to be done for: the rows of each relation that they have."""
-    dead = [entry for entry in queued(store) if entry.state == DEAD]
+    dead = in_order(entry for entry in queued(store) if entry.state == DEAD)
     columns = {
         "id": pa.array([entry.id for entry in dead], pa.string()),
         "rule": pa.array([entry.rule for entry in dead], pa.string()),

@@ -12,7 +12,7 @@ import io
 import itertools
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -124,8 +124,13 @@ _made = itertools.count()
 
 
 def entries(table: pa.Table) -> list[Entry]:
-    """The entries of the table, the oldest first."""
-    return sorted((Entry(**row) for row in table.to_pylist()), key=lambda entry: (entry.version, entry.id))
+    """The entries of the table."""
+    return [Entry(**row) for row in table.to_pylist()] if table.num_rows else []
+
+
+def in_order(found: Iterable[Entry]) -> list[Entry]:
+    """The oldest first, and those of one version in the order in which they came."""
+    return sorted(found, key=lambda entry: (entry.version, entry.id))
 
 
 def _packed(table: pa.Table) -> str:

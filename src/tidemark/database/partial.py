@@ -11,7 +11,8 @@ What has begun is an entry of the table of detached work, so it is as durable as
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import reduce
 
 import pyarrow as pa
 
@@ -24,53 +25,68 @@ from tidemark.sql.activerules import Activation, Rule
 Relations = Mapping[str, pa.Table]
 
 
+@dataclass
+class _Begun:
+    """What one transaction makes of a sequence or closure: what began before may be over, and more has begun."""
+
+    rule: Rule
+    is_over: bool = False
+    more: list[Relations] = field(default_factory=list)
+
+
 class Partials:
-    """What has begun, in one transaction and before it; read when a rule asks for the first time."""
+    """What has begun, in one transaction and before it. Each transaction adds its part of a closure, and what was
+    before is read only when it ends."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._before: dict[str, Entry] | None = None
-        self._now: dict[str, tuple[Rule, Relations]] = {}
+        self._now: dict[str, _Begun] = {}
+        self._forgotten: set[str] = set()
 
     def after(self, activation: Activation, rule: Rule, first: Relations, last: Relations) -> Relations:
         """What the events of a block make of it, those that begin and those that end: all transition relations if it
         ended, else none."""
-        begun = self._begun(activation.name)
-        if first and last and set(rule.events) & set(rule.last):
-            # What may begin it and may end it does one of both: it ends what began before, and begins the next.
-            self._now[activation.name] = (rule, first)
-            return merged(begun, last) if begun else {}
-        if first:
-            begun = merged(begun, first) if rule.is_closure else first
-        if last and begun:
-            self._now[activation.name] = (rule, {})
-            return merged(begun, last)
-        if first:
-            self._now[activation.name] = (rule, begun)
-        return {}
+        if not first and not last:
+            return {}
+        state = self._now.setdefault(activation.name, _Begun(rule))
+        # What may begin it and may end it does one of both: it ends what began before, and begins the next.
+        is_same = bool(first and last and set(rule.events) & set(rule.last))
+        if first and not is_same:
+            self._begin(state, first)
+        parts = self._parts(activation.name, state) if last else []
+        if parts:
+            state.is_over, state.more = True, []
+        if is_same:
+            self._begin(state, first)
+        return reduce(merged, (*parts, last)) if parts else {}
+
+    def _begin(self, state: _Begun, first: Relations) -> None:
+        if not state.rule.is_closure:
+            state.is_over, state.more = True, []
+        state.more.append(first)
+
+    def _parts(self, name: str, state: _Begun) -> list[Relations]:
+        return [*([] if state.is_over else [entry.relations for entry in self._before(name)]), *state.more]
+
+    def _before(self, name: str) -> list[Entry]:
+        if name in self._forgotten:
+            return []
+        return [entry for entry in queued(self._store) if entry.stage == PARTIAL_STAGE and entry.rule == name]
 
     def forget(self, name: str) -> None:
-        """The rule is not watched any more: what has begun of it is over."""
+        """The rule is not watched any more: what has begun of it is over, and what is queued is taken away."""
         self._now.pop(name, None)
-        if self._before is None:
-            self._before = {entry.rule: entry for entry in queued(self._store) if entry.stage == PARTIAL_STAGE}
-        self._before.pop(name, None)
+        self._forgotten.add(name)
 
     def changes(self, version: int) -> Iterator[pa.Table]:
         """The changes of the table of detached work that make all this durable."""
-        for name, (rule, relations) in self._now.items():
-            old = (self._before or {}).get(name)
-            if old is not None:
-                yield old.added(-1)
-            if relations:
-                yield replace(Entry.of(rule, name, PARTIAL_STAGE, relations, version), state=PARTIAL_STAGE).added()
-
-    def _begun(self, name: str) -> Relations:
-        if name in self._now:
-            return self._now[name][1]
-        if self._before is None:
-            self._before = {entry.rule: entry for entry in queued(self._store) if entry.stage == PARTIAL_STAGE}
-        return self._before[name].relations if name in self._before else {}
+        for name, state in self._now.items():
+            if state.is_over:
+                yield from (entry.added(-1) for entry in self._before(name))
+            if state.more:
+                relations = reduce(merged, state.more)
+                entry = Entry.of(state.rule, name, PARTIAL_STAGE, relations, version)
+                yield replace(entry, state=PARTIAL_STAGE).added()
 
 
 def merged(left: Relations, right: Relations) -> Relations:

@@ -37,6 +37,9 @@ from tidemark.network.wave import given_deltas
 from tidemark.sql.catalog import RULE_TABLES, Catalog
 from tidemark.sql.changes import Change
 
+DETACHED: Final = RULE_TABLES[1]
+MOST_UNREAD: Final = 1_000
+"""So many changes of detached work wait for who asks for it; then it is read anew."""
 TIMES_KEPT: Final = 10_000
 """Of so many versions the time is known, for those who follow changes."""
 
@@ -82,8 +85,9 @@ class Store:
         loaded = engine.load()
         self.version = loaded.version
         self.notes = Notes(loaded.notes)
-        self.detached: tuple[Any, ...] | None = None
-        """The entries of detached work that are committed, if they were read since they changed last."""
+        self.detached: dict[str, Any] | None = None
+        """The entries of detached work, if they were read; ``detached_since`` has what changed them since then."""
+        self.detached_since: list[pa.Table] = []
         self.forgotten_firings = 0
         self.after_commit: list[Callable[[Mapping[str, pa.Table]], None]] = []
         self.listeners: weakref.WeakSet[Listener] = weakref.WeakSet()
@@ -201,8 +205,10 @@ class Store:
             except TidemarkError as error:
                 raise _naming_creations(error, commit) from error
             self.notes.take(commit.notes)
-            if any(table in commit.deltas for table in RULE_TABLES) or work.catalog is not self.catalog:
+            if work.catalog is not self.catalog or len(self.detached_since) >= MOST_UNREAD:
                 self.detached = None
+            elif self.detached is not None and DETACHED in commit.deltas:
+                self.detached_since.append(commit.deltas[DETACHED])
             self._install(work.catalog, transition, version)
             for listener in tuple(self.listeners):
                 listener.committed(version, work)
