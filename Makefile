@@ -23,7 +23,7 @@ run: .venv/.ready ## Run the inventory example (ENGINE=spark or duckdb)
 
 test: .venv/.ready ## Run the tests (ARGS="-m 'not spark'" leaves Spark out)
 	@JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && \
-	  .venv/bin/pytest -n $(WORKERS) --maxprocesses 4 --dist loadgroup $(ARGS)
+	  .venv/bin/pytest -n $(WORKERS) --maxprocesses 4 $(ARGS)
 
 # Each kind of session in a process of its own: Spark Connect and classic Spark do not share one. "Forced" are the
 # databases that leave all that is stored to Spark, whatever its size.

@@ -1,4 +1,4 @@
-"""Fixtures shared by all tests. Most tests need no Spark; those that do share one session."""
+"""Fixtures shared by all tests. Most tests need no Spark; those that do share one session in each process."""
 
 from __future__ import annotations
 
@@ -14,16 +14,9 @@ settings.register_profile("thorough", settings.get_profile("default"), max_examp
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests run in several processes, all that need Spark run in the same one: it is started once."""
-    for item in items:
-        if item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
-
-
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """One Spark session for the whole run, of the kind that ``TIDEMARK_TEST_SPARK`` names."""
+    """One Spark session for all that this process runs, of the kind that ``TIDEMARK_TEST_SPARK`` names."""
     from tests.spark_support import session_of
 
     session = session_of(os.environ.get("TIDEMARK_TEST_SPARK", "local"))
