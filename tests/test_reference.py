@@ -57,7 +57,7 @@ def test_every_public_name_is_documented() -> None:
 
 
 INNER = {
-    *("tx.run", "tx.guarded_run", "tx.fetch", "tx.doom"),
+    *("tx.bring", "tx.run", "tx.guarded_run", "tx.fetch", "tx.doom"),
     *("tx.change", "tx.derived_deltas", "tx.evaluate", "tx.keep", "tx.tick"),
 }
 """Methods that the database uses itself."""
