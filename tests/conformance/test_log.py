@@ -285,3 +285,15 @@ def test_those_who_are_too_late_catch_up_together_and_one_that_fails_is_waited_f
     db.execute("DELETE FROM t WHERE a = 5; REFRESH failing")
     assert db.audit("failing").num_rows == 0
     assert rows(db.query("SELECT COUNT(*) FROM failing")) == [(7,)]
+
+
+def test_what_lost_the_log_is_compared_after_a_refresh(db: tm.Database) -> None:
+    db.execute(SETUP)
+    db.execute("CREATE SNAPSHOT s WITH (lag = 'invalidate') AS SELECT b FROM t REFRESH ON DEMAND")
+    fill(db, 0, 9)
+    db.execute("ALTER LOG SET (versions = 2)")
+    with pytest.raises(tm.TidemarkError, match="the log was cut") as lost:
+        db.audit("s")
+    assert (lost.value.code, lost.value.hint) == ("version", "REFRESH s first")
+    db.execute("REFRESH s")
+    assert not db.audit("s").num_rows and len(rows(db.query("SELECT * FROM s"))) == 9

@@ -525,8 +525,11 @@ class Database:
             if found.external:
                 return delta_tables.no_change(found.schema)  # nothing is stored that could differ
             if found.lag is not None:
-                tidemark = self._continual.standing(found.name).tidemark
-                return audit_as_of(found, self._store, tidemark)
+                standing = self._continual.standing(found.name)
+                if standing.invalid:
+                    what = f"{found.name!r} cannot be compared with its definition as of version {standing.tidemark}"
+                    raise TidemarkError("version", f"{what}: the log was cut", hint=f"REFRESH {found.name} first")
+                return audit_as_of(found, self._store, standing.tidemark)
             return audit(found, self._store.catalog, self._store.engine)
 
     def explain(self, view: str) -> str:
