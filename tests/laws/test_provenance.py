@@ -29,9 +29,9 @@ MOST_ROWS = 3
 EXAMPLES = max(1, settings().max_examples // 64)
 """Each example explains rows of several views; the thorough profile has more of them."""
 ENGINES = ["reference", "duckdb"]
-MOST_OPERATORS = 2_000
+MOST_OPERATORS = 300
 """A definition of more operators, with those of the views that it names as often as it names them, is not explained
-here: one in twenty has more, one in a hundred tens of thousands, and explaining that takes minutes."""
+here: one in six has more, one in a hundred tens of thousands, and explaining that takes minutes."""
 
 
 def absent_rows(choice: random.Random, table: pa.Table, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
