@@ -176,8 +176,8 @@ def test_a_modified_row_of_a_batch_is_one_where_a_key_tells(db: tm.Database) -> 
     assert change is not None and rows(change.inserted) == [(1, 5), (2, 6)]
 
 
-def test_a_batch_that_grows_slowly_is_read_once(db: tm.Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    changes = db.subscribe("t", since=db.version, batch=20)
+def rows_read(db: tm.Database, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many rows each reading of the log gives, from now on."""
     read: list[int] = []
     whole = db._store.engine.changes
 
@@ -187,10 +187,17 @@ def test_a_batch_that_grows_slowly_is_read_once(db: tm.Database, monkeypatch: py
         return found
 
     monkeypatch.setattr(db._store.engine, "changes", reading)
+    return read
+
+
+def test_a_batch_that_grows_slowly_is_read_once(db: tm.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    changes = db.subscribe("t", since=db.version, batch=20)
+    read = rows_read(db, monkeypatch)
     for a in range(20):
         assert changes.poll() is None
         db.insert("t", [(a, a)])
-    assert len([changes.poll() for _ in range(20)]) == 20 and changes.poll() is None
+    told = [changes.poll() for _ in range(20)]
+    assert None not in told and changes.poll() is None
     assert read == [1] * 20, "not what it has seen again and again"
 
 
@@ -318,15 +325,7 @@ def test_what_is_kept_for_one_that_lags_is_not_made_anew_with_every_cut(
 ) -> None:
     db.execute("CREATE SNAPSHOT late WITH (lag = 'keep') AS SELECT a FROM t REFRESH ON DEMAND")
     db.execute("ALTER LOG SET (versions = 4)")
-    read: list[int] = []
-    whole = db._store.engine.changes
-
-    def reading(relation: str, since: int) -> pa.Table:
-        found = whole(relation, since)
-        read.append(found.num_rows)
-        return found
-
-    monkeypatch.setattr(db._store.engine, "changes", reading)
+    read = rows_read(db, monkeypatch)
     for a in range(400):
         db.insert("t", [(a, a)])
     assert sum(read) < 12 * 400, "each row costs the same, however many there are"
