@@ -27,7 +27,7 @@ from tidemark.database.detaching import ACTION_STAGE, CONDITION_STAGE, Entry
 from tidemark.database.pairing import relation_keys, shortest
 from tidemark.database.partial import Partials
 from tidemark.database.reading import expanded
-from tidemark.database.store import Store
+from tidemark.database.seeing import Point
 from tidemark.engines.reference.arrow import from_bag, to_bag
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
@@ -45,14 +45,9 @@ MOST_NESTED: Final = 64
 """How deep actions of immediate rules may set each other off, one inside the other."""
 
 
-class Changing(Protocol):
+class Changing(Point, Protocol):
     """The transaction that rules act in."""
 
-    store: Store
-    catalog: Catalog
-    pending: dict[str, pa.Table]
-
-    def derived_deltas(self) -> Mapping[str, pa.Table]: ...
     def change(self, bound: Change, named: Mapping[str, pa.Table]) -> None: ...
     def keep(self, table: str, delta: pa.Table) -> None: ...
 

@@ -23,6 +23,10 @@ class Source:
     dialect: str = "postgres"
     now: dt.datetime | None = None
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):  # it comes from callers as it is
+            raise TidemarkError("type", f"SQL is text, not {type(self.text).__name__}")
+
     def place(self, start: int, width: int = 1) -> Place:
         """The place at an offset of the text."""
         start = max(0, min(start, len(self.text)))
