@@ -12,7 +12,8 @@ from tidemark.client.definitions import Below, shown
 from tidemark.client.heard import Heard
 from tidemark.continual.retention import Cut
 from tidemark.database import Database
-from tidemark.database.history import net_since
+from tidemark.database.history import content, net_since
+from tidemark.database.naming import logged_named, must_be_view
 from tidemark.database.reading import first_principle
 from tidemark.database.retained import retained
 from tidemark.errors import TidemarkError
@@ -26,9 +27,7 @@ class Origin:
     def __init__(self, database: Database, view: str) -> None:
         self.database, self.store = database, database._store
         self.store.must_be_open()
-        found = database._stored_relation(view)
-        if not isinstance(found, View):
-            raise TidemarkError("not_a_view", f"{found.name!r} is a table: subscribe() ships its changes")
+        found = must_be_view(logged_named(view, self.store.catalog), "subscribe() ships its changes")
         self.view, self.catalog = found, self.store.catalog
         self.plan: Plan = first_principle(found.plan, self.catalog)
         if CLOCK in relations_of(self.plan):
@@ -100,4 +99,4 @@ class Origin:
     def content(self, relation: str) -> pa.Table:
         """The rows of a relation now, with their weights."""
         found, engine = self.store.catalog.relations[relation], self.store.engine
-        return engine.evaluate(*settle(self.database._content(found), {}, engine))
+        return engine.evaluate(*settle(content(found), {}, engine))

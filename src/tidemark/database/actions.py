@@ -15,6 +15,7 @@ import pyarrow as pa
 from tidemark.algebra.types import BIGINT, TIMESTAMP, VARCHAR, Field, Schema
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
+from tidemark.sql.text import fold
 
 FIRINGS: Final = "_firings"
 FIRINGS_SCHEMA: Final = Schema(
@@ -57,6 +58,14 @@ class Program:
                 hint="put the change into the rule's action, beside CALL; reading is possible",
             )
 
+    def lend(self, name: str, function: Callable[..., Any]) -> None:
+        _must_be_callable(name, function)
+        self.functions[fold(name)] = function
+
+    def listen(self, channel: str, listener: Callable[[str, pa.Table], None]) -> None:
+        _must_be_callable(channel, listener)
+        self.listeners.setdefault(fold(channel), []).append(listener)
+
     def tell(self, channel: str, rows: pa.Table) -> None:
         """Call who listens. What they do is done after the commit, so their errors are warnings."""
         for listener in tuple(self.listeners.get(channel, ())):
@@ -67,6 +76,11 @@ class Program:
 
 
 NO_PROGRAM: Final = Program()
+
+
+def _must_be_callable(name: object, function: object) -> None:
+    if not isinstance(name, str) or not callable(function):
+        raise TidemarkError("type", f"a name and a function are needed, not {name!r} and {function!r}")
 
 
 def call(

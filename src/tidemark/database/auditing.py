@@ -2,38 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 
 import pyarrow as pa
 
 from tidemark.algebra.approximate import are_close
 from tidemark.algebra.history import as_of
-from tidemark.algebra.plans import Negate, Stored, union
+from tidemark.algebra.plans import Negate, Plan, Stored, union
 from tidemark.calculus.as_of import Block, resolve
 from tidemark.calculus.terms import distribute
 from tidemark.database.history import past
 from tidemark.database.reading import first_principle
+from tidemark.database.standing import Standing
 from tidemark.database.store import Store
-from tidemark.engines.base import Engine
+from tidemark.errors import TidemarkError
 from tidemark.log import deltas
 from tidemark.network.settle import settle
-from tidemark.sql.catalog import Catalog, View
+from tidemark.sql.catalog import View
 
 
-def audit(view: View, catalog: Catalog, engine: Engine) -> pa.Table:
-    """The rows whose stored weight differs from what it should be, with the difference."""
-    expected = resolve(first_principle(view.plan, catalog), Block())
-    difference = union((Stored(view.name, view.schema), Negate(expected)), view.schema)
-    found = engine.evaluate(*settle(difference, {}, engine))
+def audit(view: View, store: Store, standing_of: Callable[[str], Standing]) -> pa.Table:
+    """The rows whose stored weight differs from what it should be, with the difference.
+
+    What lags is compared with its definition evaluated on the relations below as they were at its tidemark.
+    """
+    if view.external:
+        return deltas.no_change(view.schema)  # nothing is stored that could differ
+    stored = Stored(view.name, view.schema)
+    if view.lag is None:
+        expected = resolve(first_principle(view.plan, store.catalog), Block())
+        plan, given = union((stored, Negate(expected)), view.schema), dict[str, pa.Table]()
+    else:
+        plan = distribute(union((stored, Negate(_at_tidemark(view, standing_of(view.name)))), view.schema))
+        given = past(plan, store)
+    found = store.engine.evaluate(*settle(plan, given, store.engine))
     return _without_close(found, view.approximate) if view.approximate else found
 
 
-def audit_as_of(view: View, store: Store, tidemark: int) -> pa.Table:
-    """The same for what lags: its definition evaluated on the relations below as they were at its tidemark."""
-    expected = as_of(view.plan, tidemark)
-    plan = distribute(union((Stored(view.name, view.schema), Negate(expected)), view.schema))
-    found = store.engine.evaluate(*settle(plan, past(plan, store), store.engine))
-    return _without_close(found, view.approximate) if view.approximate else found
+def _at_tidemark(view: View, standing: Standing) -> Plan:
+    if standing.invalid:
+        what = f"{view.name!r} cannot be compared with its definition as of version {standing.tidemark}"
+        raise TidemarkError("version", f"{what}: the log was cut", hint=f"REFRESH {view.name} first")
+    return as_of(view.plan, standing.tidemark)
 
 
 def _without_close(found: pa.Table, approximate: Set[int]) -> pa.Table:

@@ -1,4 +1,4 @@
-"""The past of relations: their logs since a version, as far as they are retained."""
+"""The past of relations, their logs since a version, as far as they are retained; and their content now."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tidemark.algebra.history import logged_name, logs_read
-from tidemark.algebra.plans import Plan
+from tidemark.algebra.plans import Given, Negate, Plan, Stored, union
 from tidemark.algebra.types import VERSION
+from tidemark.calculus.as_of import Block, resolve
 from tidemark.database.retained import must_reach
 from tidemark.errors import TidemarkError
 from tidemark.log import deltas as delta_tables
+from tidemark.network.settle import settle
+from tidemark.sql.catalog import Relation, View
 
 if TYPE_CHECKING:
     from tidemark.database.store import Store
@@ -38,3 +41,26 @@ def net_since(store: Store, relation: str, since: int) -> pa.Table:
     if since >= store.version:
         return delta_tables.no_change(store.catalog.relations[relation].schema)
     return delta_tables.net(store.engine.changes(relation, since).drop_columns([VERSION]))
+
+
+def changes_since(name: str, since: int, store: Store) -> pa.Table:
+    """What each version after ``since`` did to a relation; to a view, at its creation, all that it held then."""
+    relation = store.catalog.relations[name]
+    must_reach(store, name, since, each_version=True)
+    logged = store.engine.changes(name, since)
+    born = store.created[name]
+    if not isinstance(relation, View) or born <= since:
+        return logged
+    # The initial content is not kept apart: it is the content now, rolled back over the log.
+    later = delta_tables.net(logged.drop_columns([VERSION]))
+    plan = union((content(relation), Negate(Given("log", relation.schema))), relation.schema)
+    initial = store.engine.evaluate(*settle(plan, {"log": later}, store.engine))
+    stamp = pa.array([born] * initial.num_rows, pa.int64())
+    return pa.concat_tables([initial.add_column(len(relation.schema), VERSION, stamp).cast(logged.schema), logged])
+
+
+def content(relation: Relation) -> Plan:
+    """A relation as it is now: what is stored of it, or, of an external view, what its definition says."""
+    if isinstance(relation, View) and relation.external:
+        return resolve(relation.plan, Block())
+    return Stored(relation.name, relation.schema)

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 from tidemark.algebra.clock import CLOCK
 from tidemark.database.database import Database
+from tidemark.database.naming import relation_named
 from tidemark.database.progress import Listener
-from tidemark.errors import TidemarkError
 from tidemark.network.maintenance import maintenance
 from tidemark.sql.catalog import RULE_TABLES, Catalog, Relation, Table, kind_of
-from tidemark.sql.text import fold
 
 
 @dataclass(frozen=True)
@@ -85,10 +84,7 @@ def relation(database: Database, name: str) -> Description:
     """One relation, by its name as it would be written in SQL."""
     with database._store.lock:
         catalog = _catalog(database)
-        found = catalog.get(name) or catalog.get(fold(name))
-        if found is None:
-            raise TidemarkError("unknown_relation", f"there is no relation {name!r}", hint=catalog.suggestions(name))
-        return _described(found, catalog, database)
+        return _described(relation_named(name, catalog), catalog, database)
 
 
 def _catalog(database: Database) -> Catalog:

@@ -6,7 +6,8 @@ import datetime as dt
 import json
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
@@ -117,6 +118,13 @@ class Store:
             )
         return self._lock
 
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """The lock, of a database that is open."""
+        with self.lock:
+            self.must_be_open()
+            yield
+
     def _check_nodes(self) -> None:
         """Refuse a database whose stored nodes are not those that this version derives from its definitions."""
         lagging = (node for view in self.catalog.lagging_views for node in lagging_of(view).stored)
@@ -180,8 +188,7 @@ class Store:
 
     def commit(self, work: Work) -> None:
         """Check, propagate and commit. On any error the database is as it was."""
-        with self.lock:
-            self.must_be_open()
+        with self.in_use():
             if not work.statements:
                 return
             work = self._in_time(work)
