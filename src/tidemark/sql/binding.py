@@ -23,3 +23,8 @@ class Binder(Protocol):
 
     def case_of(self, conditions: list[Expression], values: list[Expression], node: exp.Expr) -> Expression:
         """CASE with as many conditions as values but one, the default."""
+
+
+def called(binder: Binder, name: str, nodes: list[exp.Expr], node: exp.Expr) -> Expression:
+    """A call of the function table on pieces of syntax."""
+    return binder.call(name, tuple(binder.bind(part) for part in nodes), node)

@@ -56,6 +56,11 @@ def refuse_difference(binder: Binder, pair: tuple[Expression, ...], node: exp.Ex
         )
 
 
+def refuse_interval(binder: Binder, node: exp.Expr) -> Expression:
+    """An interval by itself."""
+    raise binder.source.error("unsupported", ALONE, node, hint="a + INTERVAL '1 day'")
+
+
 def bind_date_add(binder: Binder, node: exp.Expr) -> Expression:
     """date_add(moment, interval)."""
     if not is_interval(node.expression):
