@@ -1,4 +1,4 @@
-"""The SQL of aggregates over rows that are there: no negative weights."""
+"""The SQL of aggregates: over rows that are there, and, where that is possible, over signed entries."""
 
 from __future__ import annotations
 
@@ -47,6 +47,30 @@ def counts_copies(call: AggregateCall) -> bool:
     if call.distinct or call.function in (AggregateFunction.MIN, AggregateFunction.MAX, AggregateFunction.SINGLE):
         return False
     return call.function not in (AggregateFunction.COUNT_ROWS, AggregateFunction.COUNT)
+
+
+def additive(
+    call: AggregateCall, texts: tuple[str, ...], dialect: AggregateDialect, weight: str | None, *, signed: bool
+) -> str:
+    """The call from entries as they are, perhaps signed ones; ``weight`` is what an entry counts, if it is not one."""
+    if call.argument is None:
+        text = "COUNT(*)" if weight is None else f"COALESCE(SUM({weight}), 0)"
+        return f"CAST({text} AS BIGINT)"
+    value = texts[0]
+    if call.function is AggregateFunction.COUNT:
+        counted = f"SUM(CASE WHEN {value} IS NULL THEN 0 ELSE {weight} END)"
+        text = f"COUNT({value})" if weight is None else f"COALESCE({counted}, 0)"
+        return f"CAST({text} AS BIGINT)"
+    type_name = dialect.type_name(call.type)
+    wide = f"CAST({value} AS {type_name})"
+    if weight is None:
+        return f"CAST(SUM({wide}) AS {type_name})"
+    total = f"CAST(SUM(CASE WHEN {weight} > 0 THEN {wide} ELSE -{wide} END) AS {type_name})"
+    if signed:
+        return total
+    # Values that cancel leave no value: their sum is NULL, not 0.
+    values = f"SUM(CASE WHEN {value} IS NULL THEN 0 ELSE {weight} END)"
+    return f"CASE WHEN {values} > 0 THEN {total} END"
 
 
 def unit_aggregate(call: AggregateCall, texts: tuple[str, ...], dialect: AggregateDialect, weight: str | None) -> str:

@@ -12,10 +12,11 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from tidemark.algebra.plans import Given, Plan, Stored, walk
+from tidemark.algebra.plans import Given, Stored, walk
 from tidemark.algebra.types import WEIGHT
 from tidemark.engines.base import Iteration
-from tidemark.engines.sqltext import Compiler, Source
+from tidemark.engines.sqlblocks import Source, names_of
+from tidemark.engines.sqltext import Compiler
 
 _ROWS = "iterated"
 
@@ -28,11 +29,11 @@ def iteration_text(compiler: Compiler, iteration: Iteration, *, in_place: bool) 
         if in_place and isinstance(part, Stored):
             compiler.named[name] = compiler.dialect.stored(part)
             continue
-        source = Source(f"part{number}", _columns(part))
+        source = Source(f"part{number}", names_of(len(part.schema)))
         kept = "MATERIALIZED " if name in again else ""
         queries.append(f"{source.text}({', '.join(source.columns)}) AS {kept}({compiler.set_of(part)})")
         compiler.named[name] = source
-    columns = _columns(iteration.first)
+    columns = names_of(len(iteration.first.schema))
     first = compiler.set_of(iteration.first)
     compiler.named[iteration.last] = Source(_ROWS, columns, small=True)
     listed = ", ".join(columns)
@@ -45,7 +46,3 @@ def given_to(iteration: Iteration, given: Mapping[str, pa.Table]) -> dict[str, p
     """Of the given relations those that the plans read, as far as they are there."""
     names = (part.name for plan in iteration.plans for part in walk(plan) if isinstance(part, Given))
     return {name: given[name] for name in dict.fromkeys(names) if name in given and name not in iteration.own_names}
-
-
-def _columns(plan: Plan) -> tuple[str, ...]:
-    return tuple(f"c{i}" for i in range(len(plan.schema)))

@@ -14,8 +14,10 @@ from tidemark.algebra.functions import Signature, duckdb_cast, duckdb_type
 from tidemark.algebra.functions.cast_sql import duckdb_field, duckdb_struct
 from tidemark.algebra.plans import Given, Stored
 from tidemark.algebra.types import WEIGHT, Kind, Type
+from tidemark.engines.guarding import Condition
 from tidemark.engines.sqlaggregates import MORE_THAN_ONE, SortText
-from tidemark.engines.sqltext import Condition, Item, Source, function_call, join_in_order
+from tidemark.engines.sqlblocks import Item, Source, join_in_order, names_of
+from tidemark.engines.sqlexpressions import function_call
 
 SETTINGS: Final = "SET disabled_optimizers = 'statistics_propagation'; SET enable_progress_bar = false"
 """What takes long is shown by us, on the standard error stream; DuckDB's bar would fall into results.
@@ -104,9 +106,6 @@ class DuckDBDialect:
         self._table_of = table_of
         self._given_names = given_names
 
-    def quote(self, name: str) -> str:
-        return quote(name)
-
     def type_name(self, type: Type) -> str:
         return duckdb_type(type)
 
@@ -123,7 +122,7 @@ class DuckDBDialect:
         return Source(self._table_of(plan.relation), tuple(quote(name) for name in plan.schema.names))
 
     def given(self, plan: Given) -> Source:
-        columns = tuple(f"c{i}" for i in range(len(plan.schema)))
+        columns = names_of(len(plan.schema))
         return Source(self._given_names[plan.name], columns, WEIGHT, small=True)
 
     def all_equal(self, pairs: tuple[tuple[str, str, bool], ...]) -> str:

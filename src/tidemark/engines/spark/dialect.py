@@ -24,18 +24,12 @@ from tidemark.algebra.functions import Signature, spark_cast, spark_type
 from tidemark.algebra.functions.cast_sql import spark_field, spark_struct
 from tidemark.algebra.plans import Given, Plan, Stored
 from tidemark.algebra.types import WEIGHT, Kind, Schema, Type
+from tidemark.engines.guarding import Condition
 from tidemark.engines.spark.routing import Sizes, drives_joins, is_small
 from tidemark.engines.sqlaggregates import MORE_THAN_ONE, SortText
-from tidemark.engines.sqltext import (
-    Compiler,
-    Condition,
-    Item,
-    Output,
-    Select,
-    Source,
-    function_call,
-    join_in_order,
-)
+from tidemark.engines.sqlblocks import Item, Select, Source, join_in_order, names_of, next_position
+from tidemark.engines.sqlexpressions import Output, function_call
+from tidemark.engines.sqltext import Compiler
 
 
 def quote(name: str) -> str:
@@ -62,9 +56,6 @@ class SparkDialect:
         self._stored = stored
         self._given = given
         self.sizes = sizes
-
-    def quote(self, name: str) -> str:
-        return quote(name)
 
     def type_name(self, type: Type) -> str:
         return spark_type(type)
@@ -104,7 +95,7 @@ class SparkDialect:
 
     def stored(self, plan: Stored) -> Source:
         views = self._stored[plan.relation]
-        names = _names(plan.schema)
+        names = names_of(len(plan.schema))
         listed = ", ".join(names)
         if views.base is not None and not views.tail:
             return Source(views.base, names)
@@ -116,13 +107,13 @@ class SparkDialect:
         return Source(f"({' UNION ALL '.join(parts)})", names, WEIGHT)
 
     def _nothing(self, schema: Schema) -> Source:
-        names = _names(schema)
+        names = names_of(len(schema))
         columns = zip(names, schema.types, strict=True)
         shown = ", ".join(f"CAST(NULL AS {spark_type(type)}) AS {name}" for name, type in columns)
         return Source(f"(SELECT {shown} WHERE FALSE)", names)
 
     def given(self, plan: Given) -> Source:
-        return Source(self._given[plan.name], _names(plan.schema), WEIGHT)
+        return Source(self._given[plan.name], names_of(len(plan.schema)), WEIGHT)
 
     def all_equal(self, pairs: tuple[tuple[str, str, bool], ...]) -> str:
         return " AND ".join(f"{left} {'<=>' if nulls else '='} {right}" for left, right, nulls in pairs)
@@ -240,7 +231,7 @@ def _outward(items: tuple[Item, ...], conditions: tuple[Condition, ...], *, far:
     first = pending.pop(0)
     text, present, gathered = first.source.text, {first.alias}, f"b_{first.alias}"
     while pending:
-        item = pending.pop(_next_position(pending, present, waiting))
+        item = pending.pop(next_position(pending, present, waiting))
         present.add(item.alias)
         ready = [condition for condition in waiting if condition.aliases and condition.aliases <= present]
         waiting = [condition for condition in waiting if condition not in ready]
@@ -251,17 +242,3 @@ def _outward(items: tuple[Item, ...], conditions: tuple[Condition, ...], *, far:
         gathered = f"b_{item.alias}"
     where = " AND ".join(condition.text for condition in waiting)
     return f"FROM {text} AS {gathered}" + (f" WHERE {where}" if where else "")
-
-
-def _next_position(pending: list[Item], present: set[str], waiting: list[Condition]) -> int:
-    """The first item that shares a condition with what is there already, so that no product is formed early."""
-    for position, item in enumerate(pending):
-        for condition in waiting:
-            others = condition.aliases - {item.alias}
-            if others and others != condition.aliases and others <= present:
-                return position
-    return 0
-
-
-def _names(schema: Schema) -> tuple[str, ...]:
-    return tuple(f"c{i}" for i in range(len(schema)))

@@ -20,8 +20,9 @@ from tidemark.engines.duckdb.matching import all_match
 from tidemark.engines.spark.records import DataFile
 from tidemark.engines.spark.registered import Registered
 from tidemark.engines.spark.relations import Relation, Relations
+from tidemark.engines.sqlblocks import Source, names_of
 from tidemark.engines.sqlrecursion import given_to, iteration_text
-from tidemark.engines.sqltext import Compiler, Source
+from tidemark.engines.sqltext import Compiler
 from tidemark.log import deltas
 
 MEMORY_SHARE: Final = "40%"
@@ -48,7 +49,7 @@ class LakeDialect(DuckDBDialect):
 
     def stored(self, plan: Stored) -> Source:
         relation = self._relations[plan.relation]
-        names = tuple(f"c{i}" for i in range(len(plan.schema)))
+        names = names_of(len(plan.schema))
         base = self._base(relation) if relation.files else None
         if base is not None and not relation.tail:
             return Source(f"({base})", names)
