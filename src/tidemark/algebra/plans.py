@@ -106,15 +106,10 @@ class Values(Plan):
 
 
 @dataclass(frozen=True)
-class Filter(Plan):
-    """The rows for which the predicate is true (neither false nor NULL)."""
+class _Unary(Plan):
+    """A plan over one other, whose columns it has unless it says otherwise."""
 
     input: Plan
-    predicate: Expression
-
-    def __post_init__(self) -> None:
-        _require(self.predicate.type == BOOLEAN, "a filter needs a BOOLEAN predicate")
-        _require_columns(self.predicate, self.input.schema)
 
     @property
     def schema(self) -> Schema:
@@ -128,10 +123,34 @@ class Filter(Plan):
 
 
 @dataclass(frozen=True)
-class Project(Plan):
+class _Binary(Plan):
+    """A plan over two others."""
+
+    left: Plan
+    right: Plan
+
+    def inputs(self) -> tuple[Plan, ...]:
+        return (self.left, self.right)
+
+    def with_inputs(self, inputs: tuple[Plan, ...]) -> Plan:
+        return replace(self, left=inputs[0], right=inputs[1])
+
+
+@dataclass(frozen=True)
+class Filter(_Unary):
+    """The rows for which the predicate is true (neither false nor NULL)."""
+
+    predicate: Expression
+
+    def __post_init__(self) -> None:
+        _require(self.predicate.type == BOOLEAN, "a filter needs a BOOLEAN predicate")
+        _require_columns(self.predicate, self.input.schema)
+
+
+@dataclass(frozen=True)
+class Project(_Unary):
     """One row out for each row in; equal rows are kept, with their weights (the bag projection)."""
 
-    input: Plan
     names: tuple[str, ...] = field(compare=False)
     expressions: tuple[Expression, ...]
 
@@ -144,22 +163,14 @@ class Project(Plan):
     def schema(self) -> Schema:
         return Schema(tuple(Field(n, e.type, e.nullable) for n, e in zip(self.names, self.expressions, strict=True)))
 
-    def inputs(self) -> tuple[Plan, ...]:
-        return (self.input,)
-
-    def with_inputs(self, inputs: tuple[Plan, ...]) -> Plan:
-        return replace(self, input=inputs[0])
-
 
 @dataclass(frozen=True)
-class Join(Plan):
+class Join(_Binary):
     """Inner join: every pair of rows for which the predicate is true, with the product of their weights.
 
     The predicate reads the columns of the left side first, then those of the right. A product has the predicate TRUE.
     """
 
-    left: Plan
-    right: Plan
     predicate: Expression
 
     def __post_init__(self) -> None:
@@ -169,12 +180,6 @@ class Join(Plan):
     @cached_property
     def schema(self) -> Schema:
         return self.left.schema + self.right.schema
-
-    def inputs(self) -> tuple[Plan, ...]:
-        return (self.left, self.right)
-
-    def with_inputs(self, inputs: tuple[Plan, ...]) -> Plan:
-        return replace(self, left=inputs[0], right=inputs[1])
 
 
 @dataclass(frozen=True)
@@ -231,15 +236,12 @@ class Union(Plan):
 
 
 @dataclass(frozen=True)
-class _SetOperation(Plan):
+class _SetOperation(_Binary):
     """What EXCEPT ALL and INTERSECT ALL have in common: two relations with columns of the same types.
 
     Rows are compared as a whole, NULL equal to NULL. Both sides are relations, not deltas: their net weights are not
     negative. The set forms are these over Distinct sides.
     """
-
-    left: Plan
-    right: Plan
 
     def __post_init__(self) -> None:
         _require(self.left.schema.types == self.right.schema.types, "the sides of a set operation have different types")
@@ -247,12 +249,6 @@ class _SetOperation(Plan):
     @property
     def schema(self) -> Schema:
         return self.left.schema
-
-    def inputs(self) -> tuple[Plan, ...]:
-        return (self.left, self.right)
-
-    def with_inputs(self, inputs: tuple[Plan, ...]) -> Plan:
-        return replace(self, left=inputs[0], right=inputs[1])
 
 
 @dataclass(frozen=True)
@@ -266,33 +262,21 @@ class Intersection(_SetOperation):
 
 
 @dataclass(frozen=True)
-class Repeat(Plan):
+class Repeat(_Unary):
     """Each row as often again as ``times`` says, a BIGINT of its own columns: weights are multiplied by it."""
 
-    input: Plan
     times: Expression
 
     def __post_init__(self) -> None:
         _require(self.times.type == BIGINT, "rows are repeated a BIGINT number of times")
         _require_columns(self.times, self.input.schema)
 
-    @property
-    def schema(self) -> Schema:
-        return self.input.schema
-
-    def inputs(self) -> tuple[Plan, ...]:
-        return (self.input,)
-
-    def with_inputs(self, inputs: tuple[Plan, ...]) -> Plan:
-        return replace(self, input=inputs[0])
-
 
 @dataclass(frozen=True)
-class Unnest(Plan):
+class Unnest(_Unary):
     """Each row once for each element of ``array``, an expression of its own columns, with the element as a further
     column, and with its place (from 1) after that if there are two ``names``. An empty array, or NULL, gives no row."""
 
-    input: Plan
     array: Expression
     names: tuple[str, ...] = field(compare=False)
     places: bool = False
@@ -309,70 +293,28 @@ class Unnest(Plan):
         places = (Field(self.names[1], BIGINT, nullable=False),) if self.places else ()
         return Schema((*self.input.schema.fields, element, *places))
 
-    def inputs(self) -> tuple[Plan, ...]:
-        return (self.input,)
-
-    def with_inputs(self, inputs: tuple[Plan, ...]) -> Plan:
-        return replace(self, input=inputs[0])
-
 
 @dataclass(frozen=True)
-class Negate(Plan):
+class Negate(_Unary):
     """The same rows with the opposite weights."""
 
-    input: Plan
-
-    @property
-    def schema(self) -> Schema:
-        return self.input.schema
-
-    def inputs(self) -> tuple[Plan, ...]:
-        return (self.input,)
-
-    def with_inputs(self, inputs: tuple[Plan, ...]) -> Plan:
-        return replace(self, input=inputs[0])
-
 
 @dataclass(frozen=True)
-class Net(Plan):
+class Net(_Unary):
     """The same relation, with each row once under its net weight and without rows that cancel.
 
     It means nothing for weights, which always count net; it stands below an expression that can fail, which must not
     see entries that cancel.
     """
 
-    input: Plan
-
-    @property
-    def schema(self) -> Schema:
-        return self.input.schema
-
-    def inputs(self) -> tuple[Plan, ...]:
-        return (self.input,)
-
-    def with_inputs(self, inputs: tuple[Plan, ...]) -> Plan:
-        return replace(self, input=inputs[0])
-
 
 @dataclass(frozen=True)
-class Distinct(Plan):
+class Distinct(_Unary):
     """Each row of positive net weight once."""
 
-    input: Plan
-
-    @property
-    def schema(self) -> Schema:
-        return self.input.schema
-
-    def inputs(self) -> tuple[Plan, ...]:
-        return (self.input,)
-
-    def with_inputs(self, inputs: tuple[Plan, ...]) -> Plan:
-        return replace(self, input=inputs[0])
-
 
 @dataclass(frozen=True)
-class Aggregate(Plan):
+class Aggregate(_Unary):
     """One row for each group of equal keys (NULL equals NULL) whose net weight is positive.
 
     Without keys there is one group, which always gives a row. The input may be signed: counts and sums are then
@@ -381,7 +323,6 @@ class Aggregate(Plan):
     weight.
     """
 
-    input: Plan
     names: tuple[str, ...] = field(compare=False)
     keys: tuple[Expression, ...]
     aggregates: tuple[AggregateCall, ...]
@@ -397,22 +338,15 @@ class Aggregate(Plan):
         parts: tuple[Expression | AggregateCall, ...] = self.keys + self.aggregates
         return Schema(tuple(Field(n, p.type, p.nullable) for n, p in zip(self.names, parts, strict=True)))
 
-    def inputs(self) -> tuple[Plan, ...]:
-        return (self.input,)
-
-    def with_inputs(self, inputs: tuple[Plan, ...]) -> Plan:
-        return replace(self, input=inputs[0])
-
 
 @dataclass(frozen=True)
-class Window(Plan):
+class Window(_Unary):
     """Each row with further columns, which are computed from the rows of its partition in their order.
 
     Rows are those of the net bag, equal ones repeated. Partitions are by columns, NULL equal to NULL. Where a function
     tells rows of the same place apart, ties are broken by all columns, so that the result is determined.
     """
 
-    input: Plan
     names: tuple[str, ...] = field(compare=False)
     partition: tuple[Column, ...]
     order: tuple[SortKey, ...]
@@ -428,15 +362,9 @@ class Window(Plan):
         added = zip(self.names, self.calls, strict=True)
         return self.input.schema + Schema(tuple(Field(name, call.type, call.nullable) for name, call in added))
 
-    def inputs(self) -> tuple[Plan, ...]:
-        return (self.input,)
-
-    def with_inputs(self, inputs: tuple[Plan, ...]) -> Plan:
-        return replace(self, input=inputs[0])
-
 
 @dataclass(frozen=True)
-class Sort(Plan):
+class Sort(_Unary):
     """ORDER BY, OFFSET and LIMIT.
 
     As the last step of a query it gives rows in order. Inside a plan it is the bag of the first rows, where ties are
@@ -444,7 +372,6 @@ class Sort(Plan):
     the order only.
     """
 
-    input: Plan
     keys: tuple[SortKey, ...]
     limit: int | None = None
     offset: int = 0
@@ -457,12 +384,6 @@ class Sort(Plan):
     @property
     def schema(self) -> Schema:
         return Schema(self.input.schema.fields[: self.visible])
-
-    def inputs(self) -> tuple[Plan, ...]:
-        return (self.input,)
-
-    def with_inputs(self, inputs: tuple[Plan, ...]) -> Plan:
-        return replace(self, input=inputs[0])
 
 
 @dataclass(frozen=True)
