@@ -19,8 +19,9 @@ from tidemark.engines.reference.evaluate import Bag, evaluate
 from tidemark.errors import TidemarkError
 from tidemark.sql.catalog import Catalog, Table
 from tidemark.sql.changes import DeleteRows, InsertRows, UpdateRows, bind_delete, bind_insert, bind_update
+from tidemark.sql.parsing import parse_script
 from tidemark.sql.queries import QueryBinder
-from tidemark.sql.statements import Delete, Insert, Query, Update, parse_script
+from tidemark.sql.statements import Delete, Insert, Query, Update
 from tidemark.sql.text import Source
 
 Row = tuple[Value, ...]

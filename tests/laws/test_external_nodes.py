@@ -21,8 +21,9 @@ from tidemark.database.known import known_of
 from tidemark.network import Network, NodeKind, Wave, build, propagate
 from tidemark.network.build import Definition
 from tidemark.network.refreshes import RefreshCache
+from tidemark.sql.parsing import parse_script
 from tidemark.sql.queries import QueryBinder
-from tidemark.sql.statements import Query, parse_script
+from tidemark.sql.statements import Query
 from tidemark.sql.text import Source
 
 CONSTRUCTS = {

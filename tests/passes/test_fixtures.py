@@ -26,8 +26,9 @@ from tidemark.calculus.chain import differentiate
 from tidemark.database.records import define
 from tidemark.passes import DEFINITION_PASSES, PASSES, checked
 from tidemark.sql.catalog import Catalog
+from tidemark.sql.parsing import parse_script
 from tidemark.sql.queries import QueryBinder
-from tidemark.sql.statements import Query, parse_script
+from tidemark.sql.statements import Query
 from tidemark.sql.text import Source
 
 FIXTURES = Path(__file__).parent / "fixtures"

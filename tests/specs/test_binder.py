@@ -8,8 +8,9 @@ from tidemark.algebra.printing import show_plan
 from tidemark.database.records import define
 from tidemark.errors import TidemarkError
 from tidemark.sql.catalog import Catalog
+from tidemark.sql.parsing import parse_script
 from tidemark.sql.queries import QueryBinder
-from tidemark.sql.statements import Query, parse_script
+from tidemark.sql.statements import Query
 from tidemark.sql.text import Source
 
 

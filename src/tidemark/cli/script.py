@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from tidemark.errors import Place, TidemarkError
 from tidemark.sql import statements as st
+from tidemark.sql.parsing import parse_script
 from tidemark.sql.text import Source, split
 
 _COMMENT = re.compile(r"^\s*--+ ?(?P<text>.*?)\s*$")
@@ -51,7 +52,7 @@ def read_script(text: str, dialect: str) -> list[Piece]:
 
 
 def _pieces(source: Source) -> Iterator[Piece]:
-    statements = [statement for statement, _ in st.parse_script(source)]
+    statements = [statement for statement, _ in parse_script(source)]
     end = 0
     for statement, tokens in zip(statements, split(source), strict=True):
         first, last = tokens[0].start, tokens[-1].end + 1

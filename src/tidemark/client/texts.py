@@ -9,7 +9,7 @@ from tidemark.algebra.types import Kind
 from tidemark.errors import TidemarkError
 from tidemark.sql.catalog import Catalog
 from tidemark.sql.changes import Change, bind_change
-from tidemark.sql.statements import parse_script
+from tidemark.sql.parsing import parse_script
 from tidemark.sql.text import Source
 
 

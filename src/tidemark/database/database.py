@@ -50,6 +50,7 @@ from tidemark.sql.asrules import as_rules
 from tidemark.sql.catalog import Relation, View
 from tidemark.sql.changes import bind_change
 from tidemark.sql.continual_statements import AlterLog, Refresh
+from tidemark.sql.parsing import parse_script
 from tidemark.sql.templates import bind_template, has_parameters
 from tidemark.sql.text import Source, dialect_named
 from tidemark.sql.why import bind_row
@@ -172,7 +173,7 @@ class Database:
 
     def _parsed(self, sql: str) -> list[tuple[st.Statement, Source]]:
         try:
-            return st.parse_script(Source(sql, self._dialect, self._store.now()))
+            return parse_script(Source(sql, self._dialect, self._store.now()))
         except TidemarkError as error:
             if self._session is not None:
                 self._session.doom(error)
@@ -457,7 +458,7 @@ class Database:
         The kind is untouched, irrelevant, autonomous, conditional or differential: the strongest that is true.
         Nothing is run.
         """
-        return self._classified(view, st.parse_script(Source(dml, self._dialect, self._store.now())))
+        return self._classified(view, parse_script(Source(dml, self._dialect, self._store.now())))
 
     def _classified(self, view: str, script: Sequence[tuple[st.Statement, Source]]) -> Classification:
         with self._store.in_use():
@@ -469,7 +470,7 @@ class Database:
     def advise(self, view: str, dml: str) -> Advice:
         """For which values of its parameters a statement is irrelevant or autonomous to a view, and which columns the
         view would have to show for more of it to be autonomous: ``DELETE FROM t WHERE a < :p``. Nothing is run."""
-        script = st.parse_script(Source(dml, self._dialect, self._store.now()))
+        script = parse_script(Source(dml, self._dialect, self._store.now()))
         if len(script) != 1:
             raise TidemarkError("syntax", "advise takes one statement")
         return self._advised(view, *script[0])

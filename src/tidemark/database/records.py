@@ -8,9 +8,10 @@ from typing import Any
 
 from tidemark.database.ruling import rule_records, with_rules
 from tidemark.sql.catalog import Catalog, Relation, Table, View
+from tidemark.sql.parsing import parse_script
 from tidemark.sql.programs import Definition, bind_named
 from tidemark.sql.redefine import bind_alter, with_altered
-from tidemark.sql.statements import AlterTable, CreateTable, parse_script
+from tidemark.sql.statements import AlterTable, CreateTable
 from tidemark.sql.tables import bind_table
 from tidemark.sql.text import Source
 

@@ -15,6 +15,7 @@ from tidemark.errors import TidemarkError
 from tidemark.sql import statements as st
 from tidemark.sql.activerules import Activation, Rule
 from tidemark.sql.catalog import Catalog, Table
+from tidemark.sql.parsing import parse_script
 from tidemark.sql.rule_statements import CreateRule, SetActive
 from tidemark.sql.rules import bind_activation, bind_rule, check_actions
 from tidemark.sql.text import Source
@@ -68,7 +69,7 @@ def with_activation(rule: Rule, statement: SetActive, catalog: Catalog, source: 
 
 def activation(rule: Rule, arguments: tuple[str, ...], catalog: Catalog) -> Activation:
     """The rule as it is watched for given values of its parameters."""
-    [(statement, source)] = st.parse_script(Source(rule.text, rule.dialect))
+    [(statement, source)] = parse_script(Source(rule.text, rule.dialect))
     assert isinstance(statement, CreateRule)
     given, seen = dict(rule.given), dict(rule.seen)
     bound = bind_activation(statement, arguments, given, catalog, source, rule.semantics, seen)
@@ -81,7 +82,7 @@ def arguments_in(name: str, dialect: str) -> tuple[str, ...]:
     _, parenthesis, values = name.partition("(")
     if not parenthesis:
         return ()
-    [(statement, _)] = st.parse_script(Source(f"ACTIVATE RULE r({values}", dialect))
+    [(statement, _)] = parse_script(Source(f"ACTIVATE RULE r({values}", dialect))
     assert isinstance(statement, SetActive)
     return statement.arguments
 
@@ -111,7 +112,7 @@ def _bound(rule: Rule, catalog: Catalog, changed: str) -> Rule:
 
 def define_rule(sql: str, dialect: str, catalog: Catalog, seen: Mapping[str, int] | None = None) -> Rule:
     """The rule of a CREATE RULE statement, inactive."""
-    [(statement, source)] = st.parse_script(Source(sql, dialect))
+    [(statement, source)] = parse_script(Source(sql, dialect))
     assert isinstance(statement, CreateRule)
     return bind_rule(statement, catalog, source, seen)
 

@@ -33,6 +33,7 @@ from tidemark.sql import statements as st
 from tidemark.sql.catalog import RULE_TABLES, Catalog, Table
 from tidemark.sql.changes import Change, bind_change, table_for_change
 from tidemark.sql.continual_statements import AlterLog, Refresh
+from tidemark.sql.parsing import parse_script
 from tidemark.sql.queries import QueryBinder
 from tidemark.sql.rule_statements import CreateRule, SetActive
 from tidemark.sql.rules import bind_rule
@@ -208,7 +209,7 @@ class Transaction:
         return self.store.reading(self.catalog)
 
     def _parsed(self, sql: str) -> list[tuple[st.Statement, Source]]:
-        return st.parse_script(Source(sql, self._dialect, self.store.now()))
+        return parse_script(Source(sql, self._dialect, self.store.now()))
 
     def _query_text(self, sql: str) -> pa.Table:
         script = self._parsed(sql)

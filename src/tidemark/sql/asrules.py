@@ -20,7 +20,8 @@ from sqlglot import exp
 
 from tidemark.errors import TidemarkError
 from tidemark.sql.catalog import Catalog, View
-from tidemark.sql.statements import CreateView, parse_script
+from tidemark.sql.parsing import parse_script
+from tidemark.sql.statements import CreateView
 from tidemark.sql.text import Source, fold
 
 _REFUSED = (exp.Subquery, exp.Window, exp.Limit, exp.Offset, exp.CTE, exp.Exists, exp.Values)

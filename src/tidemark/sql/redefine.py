@@ -14,8 +14,9 @@ from tidemark.errors import TidemarkError
 from tidemark.sql.catalog import Catalog, Table, Token, View
 from tidemark.sql.columns import begins_with, same_columns, widened
 from tidemark.sql.expressions import refuse_other_parts
+from tidemark.sql.parsing import ALTER_HINT, parse_script
 from tidemark.sql.programs import Definition, bind_named
-from tidemark.sql.statements import ALTER_HINT, AlterTable, parse_script
+from tidemark.sql.statements import AlterTable
 from tidemark.sql.tables import bind_checks, bind_columns, bind_defaults, bind_fields
 from tidemark.sql.text import Source, fold
 

@@ -13,29 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from sqlglot import exp
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
+from tidemark.sql.cursor import Cursor
 from tidemark.sql.text import Source, parse
-
-
-class Cursor(Protocol):
-    """Reads tokens one by one."""
-
-    source: Source
-    tokens: list[Token]
-    position: int
-
-    def peek(self) -> str: ...
-    def accept(self, *words: str) -> bool: ...
-    def expect(self, word: str) -> None: ...
-    def take(self, what: str) -> Token: ...
-    def name(self, what: str) -> str: ...
-    def rest(self) -> list[Token]: ...
-    def end(self) -> None: ...
-    def error(self, message: str) -> Exception: ...
 
 
 @dataclass(frozen=True)
@@ -131,9 +115,6 @@ class Assertion:
     text: str
 
 
-RuleStatement: TypeAlias = CreateRule | SetActive
-
-
 def create_rule(cursor: Cursor) -> CreateRule:
     name = cursor.name("the name of the rule")
     if "(" in name:
@@ -148,7 +129,7 @@ def create_rule(cursor: Cursor) -> CreateRule:
     if is_closure:
         cursor.expect("UNTIL")
     last = tuple(_events(cursor)) if is_closure or (has_events and cursor.accept("THEN")) else ()
-    each = tuple(_names(cursor)) if cursor.accept("FOR", "EACH") else ()
+    each = cursor.names() if cursor.accept("FOR", "EACH") else ()
     when = parse(cursor.source, _until(cursor, "DO")) if cursor.accept("WHEN") else None
     cursor.expect("DO")
     body, options = _body_and_options(cursor)
@@ -211,14 +192,6 @@ def _parameters(cursor: Cursor) -> Iterator[str]:
         yield cursor.name("the name of a parameter")
         if not cursor.accept(","):
             break
-    cursor.expect(")")
-
-
-def _names(cursor: Cursor) -> Iterator[str]:
-    cursor.expect("(")
-    yield cursor.name("a column name")
-    while cursor.accept(","):
-        yield cursor.name("a column name")
     cursor.expect(")")
 
 
