@@ -75,9 +75,6 @@ class Program:
                 warnings.warn(f"a listener of {channel!r} failed: {error!r}", RuntimeWarning, stacklevel=2)
 
 
-NO_PROGRAM: Final = Program()
-
-
 def _must_be_callable(name: object, function: object) -> None:
     if not isinstance(name, str) or not callable(function):
         raise TidemarkError("type", f"a name and a function are needed, not {name!r} and {function!r}")

@@ -22,7 +22,7 @@ class Aftermath:
         """Do what a transaction has left. One that was rolled back leaves what is independent of it."""
         reactions = ended.reactions
         if ended.is_committed:
-            for channel, rows in reactions.notices:
+            for channel, rows in reactions.acting.notices:
                 self._program.tell(channel, rows)
         else:
             known = {activation.name for activation in self._store.catalog.activations}

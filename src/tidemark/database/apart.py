@@ -24,8 +24,8 @@ from tidemark.database.detaching import (
     Entry,
     in_order,
 )
+from tidemark.database.instances import Turn
 from tidemark.database.queueing import queued
-from tidemark.database.reacting import Turn
 from tidemark.database.ruling import activation, arguments_in
 from tidemark.database.store import Store
 from tidemark.database.transaction import Transaction
@@ -85,7 +85,7 @@ def _run(entry: Entry, store: Store, begin: Callable[[], Transaction]) -> None:
         again = _next(entry, rule, apart) if entry.stage == TIMER_STAGE else None
         failed = again or entry.failed(told, rule, store.now())
         outcome = f"dead: {told}" if failed.state == DEAD else f"failed: {told}"
-        apart.reactions.record(entry.rule, _instances(entry), outcome)
+        apart.reactions.acting.record(entry.rule, _instances(entry), outcome)
         _replace(apart, entry, failed)
     except BaseException:
         _leave(transaction)
@@ -108,15 +108,15 @@ def _act(entry: Entry, rule: Rule, watched: Activation, transaction: Transaction
     else:
         turn = Turn(watched, given.pop(CONDITION), given)
         if entry.stage == CONDITION_STAGE:
-            turn = reactions.whole(watched, given) if rule.events else reactions.still_true(turn)
+            turn = reactions.instances.whole(watched, given) if rule.events else reactions.instances.still_true(turn)
     if turn is None:
         return
     if entry.stage != ACTION_STAGE and rule.action_coupling in (DETACHED, INDEPENDENT):
         other = Entry.of(rule, watched.name, ACTION_STAGE, turn.relations, transaction.store.version + 1)
         transaction.keep(DETACHED_TABLE, other.added())
-        reactions.record(watched.name, turn.rows.num_rows, Outcome.QUEUED)
+        reactions.acting.record(watched.name, turn.rows.num_rows, Outcome.QUEUED)
         return
-    reactions.act(turn, entry.id)
+    reactions.acting.act(turn, entry.id)
 
 
 def _next(entry: Entry, rule: Rule, transaction: Transaction) -> Entry | None:

@@ -12,7 +12,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from tidemark.algebra.plans import Plan
-from tidemark.database.actions import FIRINGS, NO_PROGRAM, Program
+from tidemark.database.actions import FIRINGS, Program
 from tidemark.database.changing import NOTHING, added, delta_of, removed
 from tidemark.database.defining import with_more_columns, with_table, with_views, without
 from tidemark.database.detaching import DETACHED_TABLE
@@ -48,9 +48,7 @@ class Transaction:
     Use it as a context manager through ``Database.transaction``.
     """
 
-    def __init__(
-        self, store: Store, dialect: str, ended: Callable[[Transaction], None], program: Program = NO_PROGRAM
-    ) -> None:
+    def __init__(self, store: Store, dialect: str, ended: Callable[[Transaction], None], program: Program) -> None:
         self.store = store
         self._program = program
         self.reactions = Reactions(self, program)
@@ -137,7 +135,7 @@ class Transaction:
         """Forget everything that was done in this transaction."""
         with self.store.lock:
             self._must_be_open()
-            if self.reactions.is_acting:
+            if self.reactions.acting.is_nested:
                 self._program.must_not_be_calling()
             self._leave()
 
@@ -259,7 +257,7 @@ class Transaction:
         self.keep(table, delta, text)
         watched = self.catalog.immediately_watched
         # An action stands between what set it off and the turn of other rules, so they are considered after any of it.
-        if table in watched or (watched and self.reactions.is_acting):
+        if table in watched or (watched and self.reactions.acting.is_nested):
             self.reactions.after_statement()
 
     def _signal(self, name: str, payload: object) -> None:
