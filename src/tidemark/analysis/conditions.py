@@ -54,9 +54,9 @@ def possible(condition: Expression, facts: Facts, *, or_fails: bool = False) -> 
     return answer(translation.truth(condition).true, translation)
 
 
-def never_true(condition: Expression, facts: Facts, *, or_fails: bool = False) -> bool:
-    """Whether it is proved that no row makes the condition true (nor, if asked, lets it fail)."""
-    return possible(condition, facts, or_fails=or_fails) is Answer.NO
+def never_true(condition: Expression, facts: Facts) -> bool:
+    """Whether it is proved that no row makes the condition true."""
+    return possible(condition, facts) is Answer.NO
 
 
 def implies(premise: Expression, conclusion: Expression, facts: Facts) -> Answer:

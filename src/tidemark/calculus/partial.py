@@ -41,9 +41,7 @@ def is_linear(plan: Plan) -> bool:
     return not any(isinstance(part, _NOT_LINEAR) for part in walk(plan))
 
 
-def partial_differentials(
-    plan: Plan, signs: tuple[State, ...] = (State.INSERTED, State.DELETED)
-) -> tuple[Partial, ...]:
+def partial_differentials(plan: Plan) -> tuple[Partial, ...]:
     """All partial differentials of a linear plan, by occurrence from left to right, then by sign."""
     if not is_linear(plan):
         raise ValueError("partial differentials belong to linear plans: cut the plan at its groupings first")
@@ -51,7 +49,7 @@ def partial_differentials(
     return tuple(
         Partial(scan.relation, number, sign, _term(plan, number, sign, [0]))
         for number, scan in enumerate(occurrences)
-        for sign in signs
+        for sign in (State.INSERTED, State.DELETED)
     )
 
 

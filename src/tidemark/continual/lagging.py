@@ -9,14 +9,13 @@ log since the tidemark (``calculus.as_of``): logical rollback, and never a copy 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from tidemark.algebra.plans import Plan, Scan, relations_of, transform
 from tidemark.engines.base import Engine
 from tidemark.network import Network, Node, Wave, build, propagate
-from tidemark.network.autonomous import Known
 from tidemark.network.build import Definition
 from tidemark.network.nodes import REPLACED, NodeKind
 from tidemark.network.refreshes import RefreshCache
@@ -90,17 +89,3 @@ def _renamed(node: Node, names: Mapping[str, str]) -> Node:
         influents=frozenset(names.get(influent, influent) for influent in node.influents),
         shared=tuple((renamed(plan), name) for plan, name in node.shared),
     )
-
-
-@dataclass
-class LaggingCaches:
-    """What was worked out about relations that lag, by name, while their definitions stay."""
-
-    kept: dict[str, tuple[Plan, Lagging, RefreshCache]] = field(default_factory=dict)
-
-    def get(self, name: str, plan: Plan, strategy: str, known: Known) -> tuple[Lagging, RefreshCache]:
-        found = self.kept.get(name)
-        if found is None or found[0] is not plan:
-            made = lagging(name, plan, strategy)
-            found = self.kept[name] = (plan, made, RefreshCache(ahead=made.below, known=known))
-        return found[1], found[2]
