@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -15,7 +14,6 @@ from tidemark.engines.duckdb.storage import OWN_SCHEMA, StoredRelation
 from tidemark.log.commit import Forgetting, Logged
 
 _KEPT: Final = "_tidemark_kept"
-_NOTHING: Final = json.dumps({"created": [], "dropped": [], "altered": []})
 
 
 def read(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
@@ -79,16 +77,3 @@ def logged(connection: duckdb.DuckDBPyConnection, relations: Sequence[StoredRela
         width = 8 * (len(relation.schema) + 2)
         found += [Logged(relation.name, v, rows * width) for v, rows in connection.execute(counted).fetchall()]
     return found
-
-
-def forget_traces(connection: duckdb.DuckDBPyConnection, up_to: int) -> None:
-    """Remove what commits up to a version say that nobody needs to open the database: all but definitions, and the
-    last."""
-    if not up_to:
-        return
-    last = f"(SELECT max(version) FROM {OWN_SCHEMA}.commits)"
-    old = f"version <= {int(up_to)} AND version < {last}"
-    connection.execute(
-        f"DELETE FROM {OWN_SCHEMA}.commits WHERE {old} AND len(catalog) = 0 AND relations = ?", [_NOTHING]
-    )
-    connection.execute(f"UPDATE {OWN_SCHEMA}.commits SET trace = NULL WHERE {old} AND trace IS NOT NULL")
