@@ -10,7 +10,8 @@ import pyarrow as pa
 from tidemark.engines.spark.files import read_entries
 from tidemark.engines.spark.records import Changed, Committed, Merged, Noted
 from tidemark.engines.spark.relations import Relation, apply
-from tidemark.engines.spark.transactions import Row, from_bytes
+from tidemark.engines.spark.transactions import Row
+from tidemark.log.streams import from_bytes
 
 
 def replay(

@@ -9,7 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.types import Schema
@@ -96,6 +99,10 @@ class Merged:
     added: tuple[DataFile, ...]
 
 
+_COMMITTED: Final = '{"version":'
+_NAMES_FILES: Final = r'"(inserted|weighted)":\[\['
+"""How the text of a transaction begins, and what stands in one that names files of changes."""
+
 Record: TypeAlias = Committed | Merged | Noted
 
 
@@ -145,6 +152,26 @@ def record_from_json(text: str) -> Record:
         tuple(_altered_from_json(altered) for altered in shown.get("altered", ())),
         shown.get("notes", {}),
     )
+
+
+def are_commits(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Which of many records, as text, are of transactions. It is seen without reading them."""
+    return pc.starts_with(texts, _COMMITTED)
+
+
+def may_name_files(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Which of many records, as text, are worth reading for the files that transactions added: all that name some."""
+    return pc.match_substring_regex(texts, _NAMES_FILES)
+
+
+def naming_files(relation: str, records: Iterable[Record]) -> dict[int, Committed]:
+    """The transactions that added files to the relation, by version."""
+    return {
+        record.version: record
+        for record in records
+        if isinstance(record, Committed)
+        and any(changed.relation == relation and (changed.inserted or changed.weighted) for changed in record.changed)
+    }
 
 
 def log_files(record: Record, forgotten: Mapping[str, int]) -> Iterator[DataFile]:

@@ -10,19 +10,30 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError
 
 from tidemark.engines.spark.options import Options
-from tidemark.engines.spark.records import Committed, Record, record_from_json, record_to_json
+from tidemark.engines.spark.records import (
+    Committed,
+    Record,
+    are_commits,
+    may_name_files,
+    naming_files,
+    record_from_json,
+    record_to_json,
+)
 from tidemark.errors import TidemarkError
 from tidemark.log.commit import Logged
+from tidemark.log.entries import runs_of
+from tidemark.log.streams import from_bytes, read_many, to_bytes
 
 APPLICATION: Final = "tidemark"
 COMPACTED_BYTES: Final = 16 * 1024 * 1024
@@ -61,6 +72,41 @@ class _Recent:
     size_bytes: int
 
 
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Log:
+    """What transactions logged of a relation: small deltas, many of them in one table, by version; and the records that
+    name files of it, each with its small delta."""
+
+    versions: list[int]
+    runs: list[tuple[list[int], pa.Table]]
+    filed: list[tuple[Committed, pa.Table | None]]
+
+    @classmethod
+    def of(
+        cls,
+        inline: Iterable[tuple[int, T]],
+        filed: Mapping[int, Committed],
+        read_many: Callable[[list[T]], Iterable[tuple[list[int], pa.Table]]],
+        read: Callable[[T], pa.Table],
+    ) -> Log:
+        """The log from small deltas in some form, which are read together as far as they stand alone."""
+        alone, beside = list[tuple[int, T]](), dict[int, T]()
+        for version, delta in inline:
+            if version in filed:
+                beside[version] = delta
+            else:
+                alone.append((version, delta))
+        read_beside = {version: read(delta) for version, delta in beside.items()}
+        return cls(
+            [version for version, _ in alone],
+            list(read_many([delta for _, delta in alone])),
+            [(record, read_beside.get(version)) for version, record in filed.items()],
+        )
+
+
 class Transactions:
     """The open table. Not safe for two writers: the lake's lock sees to that."""
 
@@ -86,19 +132,19 @@ class Transactions:
             r["sequence"]: dict(zip(r["relations"] or (), r["deltas"] or (), strict=True)) for r in found.to_pylist()
         }
 
-    def log(self, relation: str, since: int) -> Iterator[tuple[Row, pa.Table | None]]:
-        """The rows after version ``since`` with the inline delta of the relation, in order."""
+    def log(self, relation: str, since: int) -> Log:
+        """What the transactions after version ``since`` logged of the relation."""
         if self._recent and self._recent[0].row.version <= since + 1 and not self._starts_inside(since + 1):
-            for recent in self._recent:
-                if recent.row.version > since:
-                    yield recent.row, recent.deltas.get(relation)
-            return
-        columns = ["sequence", "version", "time", "record", "relations", "deltas"]
-        found = self._read(columns, [("version", ">", since)])
-        for r in sorted(found.to_pylist(), key=lambda r: int(r["sequence"])):
-            inline = dict(zip(r["relations"] or (), r["deltas"] or (), strict=True)).get(relation)
-            row = Row(r["sequence"], r["version"], r["time"], record_from_json(r["record"]))
-            yield row, None if inline is None else from_bytes(inline)
+            recent = [one for one in self._recent if one.row.version > since and isinstance(one.row.record, Committed)]
+            filed = naming_files(relation, (one.row.record for one in recent))
+            inline = [(one.row.version, one.deltas[relation]) for one in recent if relation in one.deltas]
+            return Log.of(inline, filed, runs_of, lambda delta: delta)
+        found = self._read(["sequence", "version", "record", "relations", "deltas"], [("version", ">", since)])
+        found = found.filter(are_commits(found.column("record"))).sort_by("sequence")
+        texts = found.column("record").filter(may_name_files(found.column("record")))
+        filed = naming_files(relation, map(record_from_json, texts.to_pylist()))
+        inline = [pair for batch in found.to_batches() for pair in _inline(batch, relation)]
+        return Log.of(inline, filed, read_many, from_bytes)
 
     def _starts_inside(self, version: int) -> bool:
         """Whether the oldest row in memory is a merge, so that the transaction of its version is not there."""
@@ -211,16 +257,12 @@ class Transactions:
         return self._table.to_pyarrow_table(columns=columns, filters=filters)
 
 
-def to_bytes(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue().to_pybytes())
-
-
-def from_bytes(data: bytes) -> pa.Table:
-    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-        return reader.read_all()
+def _inline(batch: pa.RecordBatch, relation: str) -> Iterator[tuple[int, bytes]]:
+    """The small deltas of a relation in rows of the table, with their versions."""
+    relations, deltas = batch.column("relations"), batch.column("deltas")
+    asked = pc.equal(pc.list_flatten(relations), relation)
+    versions = batch.column("version").take(pc.list_parent_indices(relations).filter(asked))
+    return zip(versions.to_pylist(), pc.list_flatten(deltas).filter(asked).to_pylist(), strict=True)
 
 
 def _opened(path: Path) -> DeltaTable:
