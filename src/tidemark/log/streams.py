@@ -7,7 +7,7 @@ their batches can follow one beginning.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Final
 
 import pyarrow as pa
@@ -40,13 +40,7 @@ def read_many(streams: Sequence[bytes]) -> Iterator[tuple[list[int], pa.Table]]:
     [([2, 1], [1, 2, 3]), ([1], [4.5])]
     """
     for beginning, alike in groupby(streams, _beginning):
-        run = list(alike)
-        batches = _batches(beginning, run)
-        if len(batches) == len(run):
-            yield [batch.num_rows for batch in batches], pa.Table.from_batches(batches)
-        else:
-            tables = [from_bytes(stream) for stream in run]
-            yield [table.num_rows for table in tables], pa.concat_tables(tables)
+        yield _read_run(beginning, [stream[len(beginning) : -len(_END)] for stream in alike])
 
 
 def _beginning(stream: bytes) -> bytes:
@@ -54,7 +48,15 @@ def _beginning(stream: bytes) -> bytes:
     return stream[: 8 + int.from_bytes(stream[4:8], "little")]
 
 
-def _batches(beginning: bytes, run: Sequence[bytes]) -> list[pa.RecordBatch]:
-    joined = b"".join([beginning, *(stream[len(beginning) : -len(_END)] for stream in run), _END])
-    with pa.ipc.open_stream(pa.py_buffer(joined)) as reader:
-        return list(reader)
+def _read_run(beginning: bytes, bodies: Sequence[bytes]) -> tuple[list[int], pa.Table]:
+    """Streams of one schema without their beginnings and ends. Where a batch ends tells which of them it is of."""
+    ends = list(accumulate(map(len, bodies), initial=len(beginning)))[1:]
+    counts, place, batches = [0] * len(bodies), 0, []
+    source = pa.BufferReader(b"".join([beginning, *bodies, _END]))
+    with pa.ipc.open_stream(source) as reader:
+        for batch in reader:
+            while source.tell() > ends[place]:
+                place += 1
+            counts[place] += batch.num_rows
+            batches.append(batch)
+        return counts, pa.Table.from_batches(batches, reader.schema)

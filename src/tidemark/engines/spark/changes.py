@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 
 from tidemark.algebra.types import VERSION
 from tidemark.engines.spark.files import read_entries, read_rows
+from tidemark.engines.spark.inline import Log
 from tidemark.engines.spark.records import Committed
 from tidemark.engines.spark.relations import Relation
-from tidemark.engines.spark.transactions import Log
 from tidemark.log import deltas
 from tidemark.log.entries import entries, log_schema
 

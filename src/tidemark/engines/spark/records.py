@@ -50,6 +50,10 @@ class Changed:
     weighted: tuple[DataFile, ...] = ()
     inline: bool = False
 
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        return (*self.inserted, *self.weighted)
+
 
 @dataclass(frozen=True)
 class Altered:
@@ -101,7 +105,10 @@ class Merged:
 
 _COMMITTED: Final = '{"version":'
 _NAMES_FILES: Final = r'"(inserted|weighted)":\[\['
-"""How the text of a transaction begins, and what stands in one that names files of changes."""
+_SMALL: Final = r'\{"relation":"(?:[^"\\]|\\.)*","inserted":\[\],"weighted":\[\],"inline":true\}'
+_PLAIN: Final = rf'^\{{"version":\d+,"catalog":\[\],"created":\[\],"changed":\[(?:{_SMALL},?)*\],"dropped":\[\]\}}$'
+"""How the text of a transaction begins, what stands in one that names files of changes, and how one reads that has
+nothing but small deltas."""
 
 Record: TypeAlias = Committed | Merged | Noted
 
@@ -159,6 +166,14 @@ def are_commits(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.starts_with(texts, _COMMITTED)
 
 
+def are_plain(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Which of many records, as text, are of transactions that did no more than small deltas say, which stand inline.
+
+    Nearly all are. They need not be read one by one.
+    """
+    return pc.match_substring_regex(texts, _PLAIN)
+
+
 def may_name_files(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     """Which of many records, as text, are worth reading for the files that transactions added: all that name some."""
     return pc.match_substring_regex(texts, _NAMES_FILES)
@@ -170,7 +185,7 @@ def naming_files(relation: str, records: Iterable[Record]) -> dict[int, Committe
         record.version: record
         for record in records
         if isinstance(record, Committed)
-        and any(changed.relation == relation and (changed.inserted or changed.weighted) for changed in record.changed)
+        and any(changed.relation == relation and changed.files for changed in record.changed)
     }
 
 
@@ -179,7 +194,7 @@ def log_files(record: Record, forgotten: Mapping[str, int]) -> Iterator[DataFile
     if isinstance(record, Committed):
         for changed in record.changed:
             if record.version > forgotten.get(changed.relation, 0):
-                yield from (*changed.inserted, *changed.weighted)
+                yield from changed.files
 
 
 def forgotten_after(records: Iterable[Record]) -> dict[str, int]:

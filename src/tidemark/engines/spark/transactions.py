@@ -10,21 +10,24 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError
 
+from tidemark.engines.spark import inline
+from tidemark.engines.spark.inline import Log, Small
 from tidemark.engines.spark.options import Options
 from tidemark.engines.spark.records import (
     Committed,
     Record,
     are_commits,
+    are_plain,
     may_name_files,
     naming_files,
     record_from_json,
@@ -72,41 +75,6 @@ class _Recent:
     size_bytes: int
 
 
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Log:
-    """What transactions logged of a relation: small deltas, many of them in one table, by version; and the records that
-    name files of it, each with its small delta."""
-
-    versions: list[int]
-    runs: list[tuple[list[int], pa.Table]]
-    filed: list[tuple[Committed, pa.Table | None]]
-
-    @classmethod
-    def of(
-        cls,
-        inline: Iterable[tuple[int, T]],
-        filed: Mapping[int, Committed],
-        read_many: Callable[[list[T]], Iterable[tuple[list[int], pa.Table]]],
-        read: Callable[[T], pa.Table],
-    ) -> Log:
-        """The log from small deltas in some form, which are read together as far as they stand alone."""
-        alone, beside = list[tuple[int, T]](), dict[int, T]()
-        for version, delta in inline:
-            if version in filed:
-                beside[version] = delta
-            else:
-                alone.append((version, delta))
-        read_beside = {version: read(delta) for version, delta in beside.items()}
-        return cls(
-            [version for version, _ in alone],
-            list(read_many([delta for _, delta in alone])),
-            [(record, read_beside.get(version)) for version, record in filed.items()],
-        )
-
-
 class Transactions:
     """The open table. Not safe for two writers: the lake's lock sees to that."""
 
@@ -119,32 +87,52 @@ class Transactions:
         self._recent_bytes = 0
         self._uncompacted = len(self._table.file_uris())
 
-    def rows(self) -> list[Row]:
-        """All rows in order, without their traces and deltas."""
-        found = self._read(["sequence", "version", "time", "record"])
-        rows = [Row(r["sequence"], r["version"], r["time"], record_from_json(r["record"])) for r in found.to_pylist()]
-        return sorted(rows, key=lambda row: row.sequence)
+    def version(self) -> int:
+        """The version of the last transaction."""
+        found = self._read(["version", "record"])
+        last: int | None = pc.max(found.column("version").filter(are_commits(found.column("record")))).as_py()
+        return last or 0
 
-    def deltas_after(self, sequence: int) -> dict[int, dict[str, bytes]]:
-        """The inline deltas of all later rows, by sequence number and relation."""
-        found = self._read(["sequence", "relations", "deltas"], [("sequence", ">", sequence)])
-        return {
-            r["sequence"]: dict(zip(r["relations"] or (), r["deltas"] or (), strict=True)) for r in found.to_pylist()
-        }
+    def rows(self) -> list[Row]:
+        """The rows in order, without traces and deltas, and without those that have nothing but small deltas."""
+        found = self._read(["sequence", "version", "time", "record"])
+        found = found.filter(pc.invert(are_plain(found.column("record")))).sort_by("sequence")
+        return [Row(r["sequence"], r["version"], r["time"], record_from_json(r["record"])) for r in found.to_pylist()]
+
+    def small_deltas(self, settled: Mapping[str, int]) -> dict[str, list[Small]]:
+        """The small deltas of each relation in and after the row where it is settled, in order."""
+        columns = ["sequence", "version", "record", "relations"]
+        changed = inline.of_transactions(self._read(columns)).select(["sequence", "relation"])
+        sequences, names = (column.to_pylist() for column in changed.columns)
+        needed = (number for number, name in zip(sequences, names, strict=True) if number >= settled.get(name, 0))
+        first = next(needed, None)
+        found: dict[str, list[Small]] = {}
+        if first is None:
+            return found
+        later = inline.of_transactions(self._read([*columns, "deltas"], [("sequence", ">=", first)]))
+        for number, version, name, data in zip(*(column.to_pylist() for column in later.columns), strict=True):
+            if number >= settled.get(name, 0):
+                found.setdefault(name, []).append(Small(number, version, data))
+        return found
+
+    def cells(self, sequence: int) -> dict[str, bytes]:
+        """What stands inline in one row, by relation."""
+        found = self._read(["relations", "deltas"], [("sequence", "=", sequence)]).to_pylist()
+        return {n: data for r in found for n, data in zip(r["relations"] or (), r["deltas"] or (), strict=True)}
 
     def log(self, relation: str, since: int) -> Log:
         """What the transactions after version ``since`` logged of the relation."""
         if self._recent and self._recent[0].row.version <= since + 1 and not self._starts_inside(since + 1):
             recent = [one for one in self._recent if one.row.version > since and isinstance(one.row.record, Committed)]
             filed = naming_files(relation, (one.row.record for one in recent))
-            inline = [(one.row.version, one.deltas[relation]) for one in recent if relation in one.deltas]
-            return Log.of(inline, filed, runs_of, lambda delta: delta)
+            tables = [(one.row.version, one.deltas[relation]) for one in recent if relation in one.deltas]
+            return Log.of(tables, filed, runs_of, lambda delta: delta)
         found = self._read(["sequence", "version", "record", "relations", "deltas"], [("version", ">", since)])
-        found = found.filter(are_commits(found.column("record"))).sort_by("sequence")
-        texts = found.column("record").filter(may_name_files(found.column("record")))
-        filed = naming_files(relation, map(record_from_json, texts.to_pylist()))
-        inline = [pair for batch in found.to_batches() for pair in _inline(batch, relation)]
-        return Log.of(inline, filed, read_many, from_bytes)
+        filed = naming_files(relation, map(record_from_json, _naming_files(found).to_pylist()))
+        small = inline.of_transactions(found)
+        small = small.filter(pc.equal(small.column("relation"), relation))
+        streams = zip(small.column("version").to_pylist(), small.column("delta").to_pylist(), strict=True)
+        return Log.of(streams, filed, read_many, from_bytes)
 
     def _starts_inside(self, version: int) -> bool:
         """Whether the oldest row in memory is a merge, so that the transaction of its version is not there."""
@@ -212,10 +200,10 @@ class Transactions:
         return True
 
     def forget(self, is_needed: Callable[[str, int, int], bool]) -> None:
-        """Rewrite the table without the deltas that nobody needs, by relation, sequence and version, and without
-        forgotten traces. It is one Delta commit, which is there or is not."""
+        """Rewrite the table without the deltas that nobody needs, by relation, sequence and version, without forgotten
+        traces, and without rows that then say nothing. It is one Delta commit, which is there or is not."""
         table = self._read(_SCHEMA.names).sort_by("sequence")
-        rows = table.to_pylist()
+        rows, plain, last = table.to_pylist(), are_plain(table.column("record")).to_pylist(), self.version()
         traces = max((json.loads(r["record"]).get("traces", 0) for r in rows), default=0)
         for r in rows:
             if "noted" in json.loads(r["record"]):
@@ -226,7 +214,12 @@ class Transactions:
             if r["version"] <= traces:
                 r["trace"] = None
         properties = CommitProperties(app_transactions=[Transaction(APPLICATION, self.sequence)])
-        rewritten = pa.Table.from_pylist(rows, schema=_SCHEMA)
+        said = [
+            r
+            for r, is_plain in zip(rows, plain, strict=True)
+            if not is_plain or r["relations"] or r["trace"] is not None or r["version"] == last
+        ]
+        rewritten = pa.Table.from_pylist(said, schema=_SCHEMA)
         write_deltalake(
             self._table,
             rewritten,
@@ -241,28 +234,30 @@ class Transactions:
 
     def logged(self) -> list[Logged]:
         """How much each transaction logs of each relation: inline, and in files."""
-        found: list[Logged] = []
-        for r in self._read(["version", "record", "relations", "deltas"]).to_pylist():
-            record = record_from_json(r["record"])
-            if not isinstance(record, Committed):
-                continue
-            inline = zip(r["relations"] or (), r["deltas"] or (), strict=True)
-            found += [Logged(name, r["version"], len(data)) for name, data in inline]
-            for changed in record.changed:
-                size = sum(file.size_bytes for file in (*changed.inserted, *changed.weighted))
-                found += [Logged(changed.relation, r["version"], size)] if size else []
-        return found
+        found = self._read(["sequence", "version", "record", "relations", "deltas"])
+        small = inline.of_transactions(found)
+        sizes = pc.binary_length(small.column("delta"))
+        logged = map(Logged, small["relation"].to_pylist(), small["version"].to_pylist(), sizes.to_pylist())
+        filed = (record_from_json(text) for text in _naming_files(found).to_pylist())
+        return [
+            *logged,
+            *(
+                Logged(changed.relation, record.version, sum(file.size_bytes for file in changed.files))
+                for record in filed
+                if isinstance(record, Committed)
+                for changed in record.changed
+                if changed.files
+            ),
+        ]
 
     def _read(self, columns: list[str], filters: list[tuple[str, str, int]] | None = None) -> pa.Table:
         return self._table.to_pyarrow_table(columns=columns, filters=filters)
 
 
-def _inline(batch: pa.RecordBatch, relation: str) -> Iterator[tuple[int, bytes]]:
-    """The small deltas of a relation in rows of the table, with their versions."""
-    relations, deltas = batch.column("relations"), batch.column("deltas")
-    asked = pc.equal(pc.list_flatten(relations), relation)
-    versions = batch.column("version").take(pc.list_parent_indices(relations).filter(asked))
-    return zip(versions.to_pylist(), pc.list_flatten(deltas).filter(asked).to_pylist(), strict=True)
+def _naming_files(rows: pa.Table) -> pa.ChunkedArray:
+    """The records among the rows that are worth reading for the files that they name."""
+    texts = rows.column("record")
+    return texts.filter(may_name_files(texts))
 
 
 def _opened(path: Path) -> DeltaTable:
