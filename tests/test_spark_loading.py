@@ -179,3 +179,29 @@ def test_rows_that_say_nothing_any_more_go(tmp_path: Path) -> None:
     assert (engine.version, engine.rows("kinds")) == (31, 30)
     assert engine.changes("kinds", 25).num_rows == 6
     engine.close()
+
+
+@pytest.mark.spark
+def test_commits_leave_no_trail_behind_them(tmp_path: Path) -> None:
+    """The files of the table of transactions are as many after many commits as after a few: Delta looks through them."""
+    engine = open_engine(tmp_path / "lake", None, **(IN_PROCESS | {"compact_every": 10}))
+    commit(engine, created=(Creation("kinds", KINDS),))
+    counts = []
+    for number in range(120):
+        commit(engine, {"kinds": entries(KINDS, [(number, "x")])}, trace="[]")
+        counts.append(sum(path.is_file() for path in (tmp_path / "lake/_tidemark/transactions").rglob("*")))
+    assert max(counts[60:]) <= max(counts[:60])
+    engine.close()
+
+
+@pytest.mark.spark
+def test_a_lake_that_kept_a_trail_stops_to(tmp_path: Path) -> None:
+    engine = open_engine(tmp_path / "lake", None, **IN_PROCESS)
+    commit(engine, created=(Creation("kinds", KINDS),))
+    engine.close()
+    path = (tmp_path / "lake/_tidemark/transactions").as_uri()
+    DeltaTable(path).alter.set_table_properties({"delta.logRetentionDuration": "interval 1 days"})
+    engine = open_engine(tmp_path / "lake", None, **IN_PROCESS)
+    assert engine.version == 1
+    assert DeltaTable(path).metadata().configuration["delta.logRetentionDuration"] == "interval 0 seconds"
+    engine.close()

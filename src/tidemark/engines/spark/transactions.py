@@ -53,6 +53,12 @@ _SCHEMA: Final = pa.schema(
         pa.field("deltas", pa.list_(pa.binary())),
     ]
 )
+_CONFIGURATION: Final = {
+    "delta.logRetentionDuration": "interval 0 seconds",
+    "delta.deletedFileRetentionDuration": "interval 0 seconds",
+}
+"""Nobody reads old versions of this table. Delta would keep its log for a month and the names of removed files for a
+week, and look through them at each commit: a busy lake would get slower from hour to hour."""
 _NO_HOOKS: Final = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 """Checkpoints are made when the table is compacted, not in the middle of somebody's commit."""
 
@@ -194,7 +200,8 @@ class Transactions:
             return False
         self._table.optimize.compact(target_size=COMPACTED_BYTES)
         self._table.create_checkpoint()
-        self._table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+        # All files that are not in the table, because the names of removed ones are not remembered.
+        self._table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False, full=True)
         self._table.cleanup_metadata()
         self._uncompacted = 0
         return True
@@ -263,14 +270,19 @@ def _naming_files(rows: pa.Table) -> pa.ChunkedArray:
 def _opened(path: Path) -> DeltaTable:
     try:
         if DeltaTable.is_deltatable(path.as_uri()):
-            return DeltaTable(path.as_uri())
+            return _configured(DeltaTable(path.as_uri()))
         if path.exists() and any(path.glob("*.parquet")):
             raise TidemarkError("not_a_database", f"{path} has lost its Delta log", hint="restore it from a backup")
-        configuration = {"delta.logRetentionDuration": "interval 1 days"}
-        return DeltaTable.create(path.as_uri(), _SCHEMA, name="transactions", configuration=configuration)
+        return DeltaTable.create(path.as_uri(), _SCHEMA, name="transactions", configuration=_CONFIGURATION)
     except DeltaError as error:
         raise TidemarkError(
             "not_a_database",
             f"the transactions of the lake cannot be read: {str(error).splitlines()[0]}",
             hint="the lake is damaged; restore it from a backup",
         ) from error
+
+
+def _configured(table: DeltaTable) -> DeltaTable:
+    if not _CONFIGURATION.items() <= table.metadata().configuration.items():
+        table.alter.set_table_properties(_CONFIGURATION)
+    return table
