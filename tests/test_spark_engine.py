@@ -69,6 +69,7 @@ from tidemark.engines.spark import SparkEngine
 from tidemark.engines.spark.lake import Lake, local_path
 from tidemark.engines.spark.names import column_names, directory_name
 from tidemark.engines.spark.options import ON_SPARK
+from tidemark.engines.spark.records import Merged
 from tidemark.engines.spark.session import require_java
 from tidemark.errors import TidemarkError
 from tidemark.log.commit import Commit, Creation
@@ -344,7 +345,7 @@ def test_nothing_is_lost_when_the_process_is_killed_while_it_merges_deletions(
     for attempt in range(4):
         said = killed(DELETING_CHILD, tmp_path / "lake", json.dumps(options), after=0.05 + 0.21 * attempt)
         engine = open_engine(tmp_path / "lake", spark)
-        last, merges = int(said[-1]), sum(row.trace is None for row in engine._transactions.rows())
+        last, merges = int(said[-1]), sum(isinstance(row.record, Merged) for row in engine._transactions.rows())
         assert last <= engine.version <= last + 1
         gone = engine.version - 2
         expected = dict.fromkeys([(number, "x") for number in range(gone, 3000)], 1)

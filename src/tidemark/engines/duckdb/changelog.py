@@ -15,12 +15,11 @@ import pyarrow as pa
 from tidemark.algebra.types import VERSION, WEIGHT
 from tidemark.engines.duckdb.dialect import quote
 from tidemark.engines.duckdb.storage import OWN_SCHEMA, StoredRelation
-from tidemark.log import deltas as delta_tables
+from tidemark.log.entries import entries, log_schema
+from tidemark.log.streams import read_many, to_bytes
 
 MOST_ROWS_INLINE: Final = 50_000
 """Up to so many entries are logged as Arrow, which takes half the time of adding them to a table."""
-WORTH_COMPRESSING: Final = 1_000
-_COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 def append(
@@ -35,7 +34,7 @@ def append(
         if not relations[name].logged or not delta.num_rows:
             continue
         if delta.num_rows <= MOST_ROWS_INLINE:
-            inline += [version, name, _to_bytes(delta)]
+            inline += [version, name, to_bytes(delta)]
         else:
             _append_rows(connection, relations[name], _stamped(delta, version))
     if inline:
@@ -59,7 +58,7 @@ def gather(connection: duckdb.DuckDBPyConnection, relation: StoredRelation) -> N
 
 def read(connection: duckdb.DuckDBPyConnection, relation: StoredRelation, since: int) -> pa.Table:
     """The changes of a relation after a version, in the order of versions."""
-    schema = _schema(relation)
+    schema = log_schema(relation.schema)
     shown = ", ".join(quote(name) for name in schema.names)
     rows = connection.sql(f"SELECT {shown} FROM {relation.log_table} WHERE {VERSION} > {int(since)}").to_arrow_table()
     parts = [rows.rename_columns(schema.names).cast(schema), *_inline(connection, relation, since)]
@@ -68,20 +67,12 @@ def read(connection: duckdb.DuckDBPyConnection, relation: StoredRelation, since:
 
 def _inline(connection: duckdb.DuckDBPyConnection, relation: StoredRelation, since: int) -> list[pa.Table]:
     """The small deltas of a relation after a version, each with its version, in order."""
-    schema = _schema(relation)
     found = connection.execute(
         f"SELECT version, delta FROM {OWN_SCHEMA}.log WHERE relation = ? AND version > ? ORDER BY version",
         [relation.name, since],
     ).fetchall()
-    parts = []
-    for version, data in found:
-        delta = delta_tables.extended(pa.ipc.open_stream(data).read_all(), relation.schema, relation.added)
-        parts.append(_stamped(delta, version).cast(schema))
-    return parts
-
-
-def _schema(relation: StoredRelation) -> pa.Schema:
-    return relation.schema.arrow.append(pa.field(VERSION, pa.int64())).append(pa.field(WEIGHT, pa.int64()))
+    runs = read_many([data for _, data in found])
+    return list(entries([version for version, _ in found], runs, relation.schema, relation.added))
 
 
 def _stamped(delta: pa.Table, version: int) -> pa.Table:
@@ -102,11 +93,3 @@ def _append_rows(connection: duckdb.DuckDBPyConnection, relation: StoredRelation
         connection.execute(f"INSERT INTO {relation.log_table} ({columns}) SELECT {', '.join(names)} FROM delta")
     finally:
         connection.unregister("delta")
-
-
-def _to_bytes(delta: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    options = _COMPRESSED if delta.num_rows >= WORTH_COMPRESSING else None
-    with pa.ipc.new_stream(sink, delta.schema, options=options) as writer:
-        writer.write_table(delta)
-    return bytes(sink.getvalue())

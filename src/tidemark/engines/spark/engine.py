@@ -89,9 +89,10 @@ class SparkEngine:
     def load(self) -> Loaded:
         with self._lock:
             rows = self._transactions.rows()
-            self._relations = replay(self._lake.root, rows, self._transactions.deltas_after)
+            small = self._transactions.small_deltas(settled_at(rows))
+            self._relations = replay(self._lake.root, rows, small)
             committed = [row.record for row in rows if isinstance(row.record, Committed)]
-            self.version = committed[-1].version if committed else 0
+            self.version = self._transactions.version()
             for relation in self._relations.values():
                 publish(self._lake.root, relation)
             sweep(self._lake.root, self._relations, rows, self.options)
@@ -99,7 +100,7 @@ class SparkEngine:
                 if not isinstance(row.record, Merged):
                     take_notes(self._notes, row.record.notes)
             self._forgotten = forgotten_after(row.record for row in rows)
-            self._kept = kept_after(rows, self._transactions.deltas_after)
+            self._kept = kept_after(rows, self._transactions.cells)
             return Loaded(self.version, tuple(text for record in committed for text in record.catalog), self._notes)
 
     def evaluate(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
@@ -262,6 +263,8 @@ class SparkEngine:
         names = [part.relation for parts in (record.created, record.altered, record.changed) for part in parts]
         for name in dict.fromkeys(names):
             relation, known = self._relations[name], before.get(name)
+            if known is None or known.directory != relation.directory:
+                known = None  # another relation of the same name
             if known is None or known.published is not relation.published or known.schema != relation.schema:
                 self._try(f"publish {name}", partial(publish, self._lake.root, relation))
         due = most_due(self._relations, self.options)

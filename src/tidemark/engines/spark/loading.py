@@ -1,25 +1,32 @@
-"""From the rows of the transactions table to the stored relations."""
+"""From the rows of the transactions table to the stored relations.
+
+Most rows say no more than that small deltas stand in them. These are not looked at one by one: the small deltas of a
+relation that follow each other become one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
 from tidemark.engines.spark.files import read_entries
+from tidemark.engines.spark.inline import Small
 from tidemark.engines.spark.records import Changed, Committed, Merged, Noted
 from tidemark.engines.spark.relations import Relation, apply
-from tidemark.engines.spark.transactions import Row, from_bytes
+from tidemark.engines.spark.transactions import Row
+from tidemark.log import deltas
+from tidemark.log.streams import from_bytes, read_many
 
 
-def replay(
-    root: Path, rows: Iterable[Row], deltas_after: Callable[[int], dict[int, dict[str, bytes]]]
-) -> dict[str, Relation]:
-    """The stored relations after all rows. Deltas that a later merge folded into base files are not read."""
-    rows = list(rows)
+def replay(root: Path, rows: Sequence[Row], small: Mapping[str, Sequence[Small]]) -> dict[str, Relation]:
+    """The stored relations after all rows, of which those may be missing that have nothing but small deltas.
+
+    ``small`` are the small deltas that are needed: those that a later merge folded into base files are not.
+    """
     settled = settled_at(rows)
-    inline = deltas_after(_first_needed(rows, settled) - 1)
+    waiting = {name: list(reversed(found)) for name, found in small.items()}
     relations: dict[str, Relation] = {}
     for row in rows:
 
@@ -27,14 +34,28 @@ def replay(
             if sequence < settled.get(relation.name, 0):
                 return None
             if changed.inline:
-                return from_bytes(inline[sequence][relation.name])
+                return from_bytes(waiting[relation.name].pop().data)
             return read_entries(root / relation.directory, changed.weighted, relation.schema)
 
+        for changed in row.record.changed if isinstance(row.record, Committed) else ():
+            _take(relations, changed.relation, waiting, row.sequence)
         relations = apply(relations, row.record, entries)
+    for name in waiting:
+        _take(relations, name, waiting, None)
     return relations
 
 
-def kept_after(rows: Iterable[Row], deltas_after: Callable[[int], dict[int, dict[str, bytes]]]) -> dict[str, pa.Table]:
+def _take(relations: dict[str, Relation], name: str, waiting: Mapping[str, list[Small]], before: int | None) -> None:
+    """Give a relation its small deltas, the oldest of which wait last, up to a row."""
+    found, taken = waiting.get(name, []), list[Small]()
+    while found and (before is None or found[-1].sequence < before):
+        taken.append(found.pop())
+    if taken:
+        delta = deltas.combine(*(table for _, table in read_many([one.data for one in taken])))
+        relations[name] = relations[name].with_change((), delta, taken[-1].version)
+
+
+def kept_after(rows: Iterable[Row], cells: Callable[[int], dict[str, bytes]]) -> dict[str, pa.Table]:
     """What is kept of forgotten logs, by relation: that of the last row that forgot something of it."""
     last: dict[str, int] = {}
     for row in rows:
@@ -43,14 +64,12 @@ def kept_after(rows: Iterable[Row], deltas_after: Callable[[int], dict[int, dict
         elif isinstance(row.record, Committed):
             for name in (*row.record.dropped, *(created.relation for created in row.record.created)):
                 last.pop(name, None)
-    if not last:
-        return {}
-    inline = deltas_after(min(last.values()) - 1)
-    found = {name: inline.get(sequence, {}).get(name) for name, sequence in last.items()}
+    inline = {sequence: cells(sequence) for sequence in set(last.values())}
+    found = {name: inline[sequence].get(name) for name, sequence in last.items()}
     return {name: from_bytes(data) for name, data in found.items() if data is not None}
 
 
-def settled_at(rows: list[Row]) -> dict[str, int]:
+def settled_at(rows: Iterable[Row]) -> dict[str, int]:
     """For each relation the last row before which none of its deltas is needed: creation, merge, alteration or drop."""
     result: dict[str, int] = {}
     for row in rows:
@@ -61,12 +80,3 @@ def settled_at(rows: list[Row]) -> dict[str, int]:
             result.update((created.relation, row.sequence) for created in row.record.created)
             result.update((altered.relation, row.sequence) for altered in row.record.altered)
     return result
-
-
-def _first_needed(rows: list[Row], settled: dict[str, int]) -> int:
-    for row in rows:
-        if isinstance(row.record, Committed):
-            for changed in row.record.changed:
-                if changed.inline and row.sequence >= settled.get(changed.relation, 0):
-                    return row.sequence
-    return rows[-1].sequence + 1 if rows else 1

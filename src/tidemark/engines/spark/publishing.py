@@ -28,7 +28,10 @@ _CONFIGURATION = {
 
 
 def publish(root: Path, relation: Relation) -> bool:
-    """Bring the relation's Delta table to what is published; says whether there was anything to do."""
+    """Bring the relation's Delta table to what is published; says whether there was anything to do.
+
+    It never goes back: a relation that was just read again may know an older moment without a tail than it did before.
+    """
     path = root / relation.directory
     properties = CommitProperties(
         custom_metadata={"tidemark.relation": relation.name, "tidemark.version": str(relation.published_version)},
@@ -51,6 +54,8 @@ def publish(root: Path, relation: Relation) -> bool:
     if missing:
         # Until the files follow, in the commit below, foreign readers see NULL there.
         table.alter.add_columns(missing)
+    if (table.transaction_version(APPLICATION) or 0) > relation.published_version:
+        return bool(missing)
     active = set(pa.table(table.get_add_actions()).column("path").to_pylist())
     wanted = {file.path: file for file in relation.published}
     actions: list[AddAction | RemoveAction] = [_add(path, f) for name, f in wanted.items() if name not in active]

@@ -9,7 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.types import Schema
@@ -46,6 +49,10 @@ class Changed:
     inserted: tuple[DataFile, ...] = ()
     weighted: tuple[DataFile, ...] = ()
     inline: bool = False
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        return (*self.inserted, *self.weighted)
 
 
 @dataclass(frozen=True)
@@ -95,6 +102,13 @@ class Merged:
     removed: tuple[str, ...]
     added: tuple[DataFile, ...]
 
+
+_COMMITTED: Final = '{"version":'
+_NAMES_FILES: Final = r'"(inserted|weighted)":\[\['
+_SMALL: Final = r'\{"relation":"(?:[^"\\]|\\.)*","inserted":\[\],"weighted":\[\],"inline":true\}'
+_PLAIN: Final = rf'^\{{"version":\d+,"catalog":\[\],"created":\[\],"changed":\[(?:{_SMALL},?)*\],"dropped":\[\]\}}$'
+"""How the text of a transaction begins, what stands in one that names files of changes, and how one reads that has
+nothing but small deltas."""
 
 Record: TypeAlias = Committed | Merged | Noted
 
@@ -147,12 +161,40 @@ def record_from_json(text: str) -> Record:
     )
 
 
+def are_commits(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Which of many records, as text, are of transactions. It is seen without reading them."""
+    return pc.starts_with(texts, _COMMITTED)
+
+
+def are_plain(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Which of many records, as text, are of transactions that did no more than small deltas say, which stand inline.
+
+    Nearly all are. They need not be read one by one.
+    """
+    return pc.match_substring_regex(texts, _PLAIN)
+
+
+def may_name_files(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Which of many records, as text, are worth reading for the files that transactions added: all that name some."""
+    return pc.match_substring_regex(texts, _NAMES_FILES)
+
+
+def naming_files(relation: str, records: Iterable[Record]) -> dict[int, Committed]:
+    """The transactions that added files to the relation, by version."""
+    return {
+        record.version: record
+        for record in records
+        if isinstance(record, Committed)
+        and any(changed.relation == relation and changed.files for changed in record.changed)
+    }
+
+
 def log_files(record: Record, forgotten: Mapping[str, int]) -> Iterator[DataFile]:
     """The files that the log needs, also when a merge has replaced them in the base, until it is forgotten."""
     if isinstance(record, Committed):
         for changed in record.changed:
             if record.version > forgotten.get(changed.relation, 0):
-                yield from (*changed.inserted, *changed.weighted)
+                yield from changed.files
 
 
 def forgotten_after(records: Iterable[Record]) -> dict[str, int]:

@@ -10,19 +10,33 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError
 
+from tidemark.engines.spark import inline
+from tidemark.engines.spark.inline import Log, Small
 from tidemark.engines.spark.options import Options
-from tidemark.engines.spark.records import Committed, Record, record_from_json, record_to_json
+from tidemark.engines.spark.records import (
+    Committed,
+    Record,
+    are_commits,
+    are_plain,
+    may_name_files,
+    naming_files,
+    record_from_json,
+    record_to_json,
+)
 from tidemark.errors import TidemarkError
 from tidemark.log.commit import Logged
+from tidemark.log.entries import runs_of
+from tidemark.log.streams import from_bytes, read_many, to_bytes
 
 APPLICATION: Final = "tidemark"
 COMPACTED_BYTES: Final = 16 * 1024 * 1024
@@ -39,6 +53,12 @@ _SCHEMA: Final = pa.schema(
         pa.field("deltas", pa.list_(pa.binary())),
     ]
 )
+_CONFIGURATION: Final = {
+    "delta.logRetentionDuration": "interval 0 seconds",
+    "delta.deletedFileRetentionDuration": "interval 0 seconds",
+}
+"""Nobody reads old versions of this table. Delta would keep its log for a month and the names of removed files for a
+week, and look through them at each commit: a busy lake would get slower from hour to hour."""
 _NO_HOOKS: Final = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 """Checkpoints are made when the table is compacted, not in the middle of somebody's commit."""
 
@@ -73,32 +93,52 @@ class Transactions:
         self._recent_bytes = 0
         self._uncompacted = len(self._table.file_uris())
 
+    def version(self) -> int:
+        """The version of the last transaction."""
+        found = self._read(["version", "record"])
+        last: int | None = pc.max(found.column("version").filter(are_commits(found.column("record")))).as_py()
+        return last or 0
+
     def rows(self) -> list[Row]:
-        """All rows in order, without their traces and deltas."""
+        """The rows in order, without traces and deltas, and without those that have nothing but small deltas."""
         found = self._read(["sequence", "version", "time", "record"])
-        rows = [Row(r["sequence"], r["version"], r["time"], record_from_json(r["record"])) for r in found.to_pylist()]
-        return sorted(rows, key=lambda row: row.sequence)
+        found = found.filter(pc.invert(are_plain(found.column("record")))).sort_by("sequence")
+        return [Row(r["sequence"], r["version"], r["time"], record_from_json(r["record"])) for r in found.to_pylist()]
 
-    def deltas_after(self, sequence: int) -> dict[int, dict[str, bytes]]:
-        """The inline deltas of all later rows, by sequence number and relation."""
-        found = self._read(["sequence", "relations", "deltas"], [("sequence", ">", sequence)])
-        return {
-            r["sequence"]: dict(zip(r["relations"] or (), r["deltas"] or (), strict=True)) for r in found.to_pylist()
-        }
+    def small_deltas(self, settled: Mapping[str, int]) -> dict[str, list[Small]]:
+        """The small deltas of each relation in and after the row where it is settled, in order."""
+        columns = ["sequence", "version", "record", "relations"]
+        changed = inline.of_transactions(self._read(columns)).select(["sequence", "relation"])
+        sequences, names = (column.to_pylist() for column in changed.columns)
+        needed = (number for number, name in zip(sequences, names, strict=True) if number >= settled.get(name, 0))
+        first = next(needed, None)
+        found: dict[str, list[Small]] = {}
+        if first is None:
+            return found
+        later = inline.of_transactions(self._read([*columns, "deltas"], [("sequence", ">=", first)]))
+        for number, version, name, data in zip(*(column.to_pylist() for column in later.columns), strict=True):
+            if number >= settled.get(name, 0):
+                found.setdefault(name, []).append(Small(number, version, data))
+        return found
 
-    def log(self, relation: str, since: int) -> Iterator[tuple[Row, pa.Table | None]]:
-        """The rows after version ``since`` with the inline delta of the relation, in order."""
+    def cells(self, sequence: int) -> dict[str, bytes]:
+        """What stands inline in one row, by relation."""
+        found = self._read(["relations", "deltas"], [("sequence", "=", sequence)]).to_pylist()
+        return {n: data for r in found for n, data in zip(r["relations"] or (), r["deltas"] or (), strict=True)}
+
+    def log(self, relation: str, since: int) -> Log:
+        """What the transactions after version ``since`` logged of the relation."""
         if self._recent and self._recent[0].row.version <= since + 1 and not self._starts_inside(since + 1):
-            for recent in self._recent:
-                if recent.row.version > since:
-                    yield recent.row, recent.deltas.get(relation)
-            return
-        columns = ["sequence", "version", "time", "record", "relations", "deltas"]
-        found = self._read(columns, [("version", ">", since)])
-        for r in sorted(found.to_pylist(), key=lambda r: int(r["sequence"])):
-            inline = dict(zip(r["relations"] or (), r["deltas"] or (), strict=True)).get(relation)
-            row = Row(r["sequence"], r["version"], r["time"], record_from_json(r["record"]))
-            yield row, None if inline is None else from_bytes(inline)
+            recent = [one for one in self._recent if one.row.version > since and isinstance(one.row.record, Committed)]
+            filed = naming_files(relation, (one.row.record for one in recent))
+            tables = [(one.row.version, one.deltas[relation]) for one in recent if relation in one.deltas]
+            return Log.of(tables, filed, runs_of, lambda delta: delta)
+        found = self._read(["sequence", "version", "record", "relations", "deltas"], [("version", ">", since)])
+        filed = naming_files(relation, map(record_from_json, _naming_files(found).to_pylist()))
+        small = inline.of_transactions(found)
+        small = small.filter(pc.equal(small.column("relation"), relation))
+        streams = zip(small.column("version").to_pylist(), small.column("delta").to_pylist(), strict=True)
+        return Log.of(streams, filed, read_many, from_bytes)
 
     def _starts_inside(self, version: int) -> bool:
         """Whether the oldest row in memory is a merge, so that the transaction of its version is not there."""
@@ -160,16 +200,17 @@ class Transactions:
             return False
         self._table.optimize.compact(target_size=COMPACTED_BYTES)
         self._table.create_checkpoint()
-        self._table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+        # All files that are not in the table, because the names of removed ones are not remembered.
+        self._table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False, full=True)
         self._table.cleanup_metadata()
         self._uncompacted = 0
         return True
 
     def forget(self, is_needed: Callable[[str, int, int], bool]) -> None:
-        """Rewrite the table without the deltas that nobody needs, by relation, sequence and version, and without
-        forgotten traces. It is one Delta commit, which is there or is not."""
+        """Rewrite the table without the deltas that nobody needs, by relation, sequence and version, without forgotten
+        traces, and without rows that then say nothing. It is one Delta commit, which is there or is not."""
         table = self._read(_SCHEMA.names).sort_by("sequence")
-        rows = table.to_pylist()
+        rows, plain, last = table.to_pylist(), are_plain(table.column("record")).to_pylist(), self.version()
         traces = max((json.loads(r["record"]).get("traces", 0) for r in rows), default=0)
         for r in rows:
             if "noted" in json.loads(r["record"]):
@@ -180,7 +221,12 @@ class Transactions:
             if r["version"] <= traces:
                 r["trace"] = None
         properties = CommitProperties(app_transactions=[Transaction(APPLICATION, self.sequence)])
-        rewritten = pa.Table.from_pylist(rows, schema=_SCHEMA)
+        said = [
+            r
+            for r, is_plain in zip(rows, plain, strict=True)
+            if not is_plain or r["relations"] or r["trace"] is not None or r["version"] == last
+        ]
+        rewritten = pa.Table.from_pylist(said, schema=_SCHEMA)
         write_deltalake(
             self._table,
             rewritten,
@@ -195,45 +241,48 @@ class Transactions:
 
     def logged(self) -> list[Logged]:
         """How much each transaction logs of each relation: inline, and in files."""
-        found: list[Logged] = []
-        for r in self._read(["version", "record", "relations", "deltas"]).to_pylist():
-            record = record_from_json(r["record"])
-            if not isinstance(record, Committed):
-                continue
-            inline = zip(r["relations"] or (), r["deltas"] or (), strict=True)
-            found += [Logged(name, r["version"], len(data)) for name, data in inline]
-            for changed in record.changed:
-                size = sum(file.size_bytes for file in (*changed.inserted, *changed.weighted))
-                found += [Logged(changed.relation, r["version"], size)] if size else []
-        return found
+        found = self._read(["sequence", "version", "record", "relations", "deltas"])
+        small = inline.of_transactions(found)
+        sizes = pc.binary_length(small.column("delta"))
+        logged = map(Logged, small["relation"].to_pylist(), small["version"].to_pylist(), sizes.to_pylist())
+        filed = (record_from_json(text) for text in _naming_files(found).to_pylist())
+        return [
+            *logged,
+            *(
+                Logged(changed.relation, record.version, sum(file.size_bytes for file in changed.files))
+                for record in filed
+                if isinstance(record, Committed)
+                for changed in record.changed
+                if changed.files
+            ),
+        ]
 
     def _read(self, columns: list[str], filters: list[tuple[str, str, int]] | None = None) -> pa.Table:
         return self._table.to_pyarrow_table(columns=columns, filters=filters)
 
 
-def to_bytes(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue().to_pybytes())
-
-
-def from_bytes(data: bytes) -> pa.Table:
-    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-        return reader.read_all()
+def _naming_files(rows: pa.Table) -> pa.ChunkedArray:
+    """The records among the rows that are worth reading for the files that they name."""
+    texts = rows.column("record")
+    return texts.filter(may_name_files(texts))
 
 
 def _opened(path: Path) -> DeltaTable:
     try:
         if DeltaTable.is_deltatable(path.as_uri()):
-            return DeltaTable(path.as_uri())
+            return _configured(DeltaTable(path.as_uri()))
         if path.exists() and any(path.glob("*.parquet")):
             raise TidemarkError("not_a_database", f"{path} has lost its Delta log", hint="restore it from a backup")
-        configuration = {"delta.logRetentionDuration": "interval 1 days"}
-        return DeltaTable.create(path.as_uri(), _SCHEMA, name="transactions", configuration=configuration)
+        return DeltaTable.create(path.as_uri(), _SCHEMA, name="transactions", configuration=_CONFIGURATION)
     except DeltaError as error:
         raise TidemarkError(
             "not_a_database",
             f"the transactions of the lake cannot be read: {str(error).splitlines()[0]}",
             hint="the lake is damaged; restore it from a backup",
         ) from error
+
+
+def _configured(table: DeltaTable) -> DeltaTable:
+    if not _CONFIGURATION.items() <= table.metadata().configuration.items():
+        table.alter.set_table_properties(_CONFIGURATION)
+    return table
