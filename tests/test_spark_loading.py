@@ -183,7 +183,7 @@ def test_rows_that_say_nothing_any_more_go(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_commits_leave_no_trail_behind_them(tmp_path: Path) -> None:
-    """The files of the table of transactions are as many after many commits as after a few: Delta looks through them."""
+    """The table of transactions has as many files after many commits as after a few: Delta looks through them."""
     engine = open_engine(tmp_path / "lake", None, **(IN_PROCESS | {"compact_every": 10}))
     commit(engine, created=(Creation("kinds", KINDS),))
     counts = []

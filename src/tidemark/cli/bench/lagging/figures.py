@@ -31,6 +31,7 @@ class Refreshed:
 class SnapshotReport:
     engine: str
     rows: int
+    opening_milliseconds: float = 0.0
     refreshed: list[Refreshed] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:

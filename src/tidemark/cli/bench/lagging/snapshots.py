@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -41,7 +42,12 @@ class Snapshots:
             (kept / "ready").touch()
         with tempfile.TemporaryDirectory(dir=self._folder, prefix="running-") as place:
             shutil.copytree(kept, place, dirs_exist_ok=True)
+            started = time.perf_counter()
             with closing(connect(_target(engine, Path(place)))) as database:
+                report.opening_milliseconds = (time.perf_counter() - started) * 1000
+                self._display.note(
+                    f"{engine}: opened in {report.opening_milliseconds:,.0f} ms, {database.version:,} versions"
+                )
                 for number in range(WARM):
                     change(database, self._lags[-1] + number, self._rows)
                     for way in WAYS:
