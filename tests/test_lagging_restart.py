@@ -62,6 +62,28 @@ def test_on_a_lake(tmp_path: Path, spark: Any) -> None:
     check_restarts(lambda: tm.Database(SparkEngine(path, spark, forget_every=1, keep_merged_seconds=0)))
 
 
+@pytest.mark.spark
+def test_a_large_deletion_outlives_its_log(tmp_path: Path, spark: Any) -> None:
+    """What was deleted lies in a file that the log shares with the content: it is swept when nothing needs it, not when
+    the log does not."""
+
+    def open_again() -> tm.Database:
+        options = {"inline_rows": 1, "sweep_after_seconds": -1, "keep_merged_seconds": -1}
+        return tm.Database(SparkEngine(str(tmp_path / "lake"), spark, **options))
+
+    db = open_again()
+    db.execute("CREATE TABLE t (a INT PRIMARY KEY, b INT)")
+    db.insert("t", [(a, a) for a in range(100)])
+    db.execute("DELETE FROM t WHERE a < 95")
+    db.insert("t", [(100, 100)])
+    db.execute("ALTER LOG SET (versions = 1)")
+    for _ in range(3):
+        db.close()
+        db = open_again()
+        assert rows(db.query("SELECT a FROM t")) == [(a,) for a in range(95, 101)]
+    db.close()
+
+
 def test_the_log_is_bounded_though_each_process_does_little(tmp_path: Path) -> None:
     """The log is looked through after some versions, whichever processes made them."""
     most = 0
