@@ -84,6 +84,23 @@ def test_a_large_deletion_outlives_its_log(tmp_path: Path, spark: Any) -> None:
     db.close()
 
 
+@pytest.mark.spark
+def test_what_is_forgotten_of_an_external_view_leaves_the_lake(tmp_path: Path, spark: Any) -> None:
+    """There is no content that its changes would be needed for, inline or in files."""
+    engine = SparkEngine(str(tmp_path / "lake"), spark, inline_rows=2, forget_every=1, sweep_after_seconds=-1)
+    db = tm.Database(engine)
+    db.execute("CREATE TABLE t (a INT PRIMARY KEY, b INT); CREATE EXTERNAL VIEW v AS SELECT a FROM t WHERE b > 0")
+    for a in range(0, 12, 4):
+        db.insert("t", [(a, 1)])
+        db.insert("t", [(a + 1, 1), (a + 2, 1), (a + 3, 1)])
+    db.execute("DELETE FROM t WHERE a > 3")
+    assert list((tmp_path / "lake").glob("states/v/**/*.parquet"))
+    db.execute("ALTER LOG SET (versions = 0)")
+    assert not list((tmp_path / "lake").glob("states/v/**/*.parquet"))
+    assert not any("v" in logged for logged in engine._transactions.deltas_after(0).values())
+    db.close()
+
+
 def test_the_log_is_bounded_though_each_process_does_little(tmp_path: Path) -> None:
     """The log is looked through after some versions, whichever processes made them."""
     most = 0

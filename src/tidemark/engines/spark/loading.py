@@ -51,14 +51,16 @@ def kept_after(rows: Iterable[Row], deltas_after: Callable[[int], dict[int, dict
 
 
 def settled_at(rows: list[Row]) -> dict[str, int]:
-    """For each relation the last row before which none of its deltas is needed: creation, merge, alteration or drop."""
+    """For each relation the last row before which none of its deltas is needed for its content: creation, merge,
+    alteration or drop. Of one without content none is needed ever."""
     result: dict[str, int] = {}
+    after_all = rows[-1].sequence + 1 if rows else 1
     for row in rows:
         if isinstance(row.record, Merged):
             result[row.record.relation] = row.sequence
         elif isinstance(row.record, Committed):
             result.update((name, row.sequence) for name in row.record.dropped)
-            result.update((created.relation, row.sequence) for created in row.record.created)
+            result.update((new.relation, row.sequence if new.kept else after_all) for new in row.record.created)
             result.update((altered.relation, row.sequence) for altered in row.record.altered)
     return result
 
