@@ -11,6 +11,7 @@ import tidemark as tm
 from tests.support import rows
 from tidemark.engines.duckdb import DuckDBEngine
 from tidemark.engines.spark import SparkEngine
+from tidemark.engines.spark.records import Noted
 
 SETUP = """
 CREATE TABLE t (a INT PRIMARY KEY, b INT);
@@ -98,6 +99,36 @@ def test_what_is_forgotten_of_an_external_view_leaves_the_lake(tmp_path: Path, s
     db.execute("ALTER LOG SET (versions = 0)")
     assert not list((tmp_path / "lake").glob("states/v/**/*.parquet"))
     assert not any("v" in logged for logged in engine._transactions.deltas_after(0).values())
+    db.close()
+
+
+@pytest.mark.spark
+def test_a_lake_keeps_once_what_is_kept_for_who_lags(tmp_path: Path, spark: Any) -> None:
+    """Each cut of the log writes anew the net effect that somebody needs, and each reader how far it has come."""
+
+    def open_again() -> tuple[tm.Database, SparkEngine]:
+        engine = SparkEngine(str(tmp_path / "lake"), spark, forget_every=1)
+        return tm.Database(engine), engine
+
+    db, engine = open_again()
+    db.execute("CREATE TABLE t (a INT PRIMARY KEY, b INT)")
+    db.execute("CREATE SNAPSHOT s WITH (lag = 'keep') AS SELECT b, SUM(a) AS c FROM t GROUP BY b REFRESH ON DEMAND")
+    db.execute("ALTER LOG SET (versions = 1)")
+    for a in range(30):
+        db.insert("t", [(a, a % 3)])
+        with db.subscribe("t", since=db.version, name="reader") as reader:
+            reader.poll()
+    noted = [row for row in engine._transactions.rows() if isinstance(row.record, Noted)]
+    kept = [logged["t"] for row in noted if "t" in (logged := engine._transactions.deltas_after(0)[row.sequence])]
+    assert len(kept) == 1, "the net effect since the snapshot's tidemark"
+    assert len(noted) < 8, "what each says nobody has said later"
+    consumers = db.execute("SHOW CONSUMERS")
+    db.close()
+    db, engine = open_again()
+    assert db.execute("SHOW CONSUMERS") == consumers
+    db.refresh("s")
+    assert rows(db.query("SELECT * FROM s")) == rows(db.query("SELECT b, SUM(a) AS c FROM t GROUP BY b"))
+    assert db.audit("s").num_rows == 0
     db.close()
 
 

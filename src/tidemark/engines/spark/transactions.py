@@ -8,7 +8,6 @@ its record names was written before.
 from __future__ import annotations
 
 import datetime as dt
-import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,8 +18,9 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError
 
+from tidemark.engines.spark.condensing import condensed
 from tidemark.engines.spark.options import Options
-from tidemark.engines.spark.records import Committed, Record, record_from_json, record_to_json
+from tidemark.engines.spark.records import Committed, Noted, Record, record_from_json, record_to_json
 from tidemark.errors import TidemarkError
 from tidemark.log.commit import Logged
 
@@ -166,19 +166,23 @@ class Transactions:
         return True
 
     def forget(self, is_needed: Callable[[str, int, int], bool]) -> None:
-        """Rewrite the table without the deltas that nobody needs, by relation, sequence and version, and without
-        forgotten traces. It is one Delta commit, which is there or is not."""
-        table = self._read(_SCHEMA.names).sort_by("sequence")
-        rows = table.to_pylist()
-        traces = max((json.loads(r["record"]).get("traces", 0) for r in rows), default=0)
-        for r in rows:
-            if "noted" in json.loads(r["record"]):
+        """Rewrite the table without the deltas that nobody needs, by relation, sequence and version, and without what
+        later records have replaced and forgotten traces. It is one Delta commit, which is there or is not."""
+        found = self._read(_SCHEMA.names).sort_by("sequence").to_pylist()
+        records = [record_from_json(r["record"]) for r in found]
+        traces = max((record.traces for record in records if isinstance(record, Noted)), default=0)
+        rows = []
+        for r, record in zip(found, condensed(records), strict=True):
+            if record is None:
                 continue
             cells = zip(r["relations"] or (), r["deltas"] or (), strict=True)
-            kept = [(name, data) for name, data in cells if is_needed(name, r["sequence"], r["version"])]
-            r["relations"], r["deltas"] = [n for n, _ in kept], [d for _, d in kept]
-            if r["version"] <= traces:
-                r["trace"] = None
+            if isinstance(record, Noted):
+                kept = [(name, data) for name, data in cells if name in record.forgotten]
+            else:
+                kept = [(name, data) for name, data in cells if is_needed(name, r["sequence"], r["version"])]
+            parts = {"relations": [n for n, _ in kept], "deltas": [d for _, d in kept]}
+            trace = None if r["version"] <= traces else r["trace"]
+            rows.append({**r, **parts, "record": record_to_json(record), "trace": trace})
         properties = CommitProperties(app_transactions=[Transaction(APPLICATION, self.sequence)])
         rewritten = pa.Table.from_pylist(rows, schema=_SCHEMA)
         write_deltalake(
