@@ -51,6 +51,7 @@ from tidemark.algebra.plans import (
     SortKey,
     Stored,
     Touched,
+    union,
 )
 from tidemark.algebra.types import (
     BIGINT,
@@ -450,6 +451,18 @@ def test_point_reads_start_no_spark_statement(engine: SparkEngine) -> None:
     ordered = engine.fetch(Sort(hit, (SortKey(items.column(0), descending=True),), limit=2), {})
     assert ordered.column("id").to_pylist() == [9, 6]
     assert engine.statements == started
+
+
+def test_spark_sees_every_part_of_a_given_table(spark: Any, tmp_path: Path) -> None:
+    """Tables that were put together have several chunks, of which some may be empty: Spark reads no further than to an
+    empty one."""
+    one, two = entries(ITEMS, ROWS[:1], weight=-1), entries(ITEMS, ROWS[1:3])
+    engine = open_engine(tmp_path / "lake", spark, **ON_SPARK)
+    create(engine, "items", ITEMS)
+    commit(engine, {"items": entries(ITEMS, ROWS[:1])})
+    given = {"x": pa.concat_tables([one.slice(0, 0), one, one.slice(0, 0), one.slice(0, 0), two])}
+    assert bag(engine.evaluate(union((items, Given("x", ITEMS)), ITEMS), given)) == dict.fromkeys(ROWS[1:3], 1)
+    engine.close()
 
 
 def test_joins_and_groupings_of_stored_relations_run_on_spark(engine: SparkEngine, spark: Any) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 
@@ -18,6 +19,9 @@ from tidemark.engines.spark.relations import Relation, apply
 from tidemark.engines.spark.transactions import Row
 from tidemark.log import deltas
 from tidemark.log.streams import from_bytes, read_many
+
+NEVER: Final = 2**63 - 1
+"""The row at which a relation without content is settled: it is behind all others."""
 
 
 def replay(root: Path, rows: Sequence[Row], small: Mapping[str, Sequence[Small]]) -> dict[str, Relation]:
@@ -70,13 +74,14 @@ def kept_after(rows: Iterable[Row], cells: Callable[[int], dict[str, bytes]]) ->
 
 
 def settled_at(rows: Iterable[Row]) -> dict[str, int]:
-    """For each relation the last row before which none of its deltas is needed: creation, merge, alteration or drop."""
+    """For each relation the last row before which none of its deltas is needed for its content: creation, merge,
+    alteration or drop. Of one without content none is needed ever."""
     result: dict[str, int] = {}
     for row in rows:
         if isinstance(row.record, Merged):
             result[row.record.relation] = row.sequence
         elif isinstance(row.record, Committed):
             result.update((name, row.sequence) for name in row.record.dropped)
-            result.update((created.relation, row.sequence) for created in row.record.created)
+            result.update((new.relation, row.sequence if new.kept else NEVER) for new in row.record.created)
             result.update((altered.relation, row.sequence) for altered in row.record.altered)
     return result

@@ -170,7 +170,7 @@ class Statements:
             if not named.num_rows:
                 schema = from_arrow_schema(named.schema, prefer_timestamp_ntz=True)
                 return self._view(kind, self.session.createDataFrame([], schema))
-            return self._view(kind, self.session.createDataFrame(named))
+            return self._view(kind, self.session.createDataFrame(_without_empty_parts(named)))
 
     def _view(self, kind: str, frame: DataFrame) -> str:
         self._numbered += 1
@@ -190,6 +190,11 @@ class Statements:
         self.count += 1
         with _translating():
             return use(self.session.sql(text))
+
+
+def _without_empty_parts(table: pa.Table) -> pa.Table:
+    """The table in parts that have rows. Spark takes an empty one for the end, and loses all that comes after it."""
+    return pa.Table.from_batches([batch for batch in table.to_batches() if batch.num_rows], table.schema)
 
 
 @contextmanager

@@ -2,19 +2,21 @@
 
 Files that no record names were staged by a commit that never happened. They wait for a while, because the JVM of a
 process that was killed may still be writing. Files that a merge replaced wait for foreign readers that are in the
-middle of them; those that the log needs stay until it is forgotten.
+middle of them; those that the log needs stay until it is forgotten, and those of a tail until a merge has folded it
+into the base: the next opening reads them again.
 """
 
 from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from tidemark.engines.spark.lake import STATES, TABLES
+from tidemark.engines.spark.loading import settled_at
 from tidemark.engines.spark.options import Options
-from tidemark.engines.spark.records import Altered, Committed, Merged, forgotten_after, log_files
+from tidemark.engines.spark.records import Altered, Committed, DataFile, Merged, forgotten_after, log_files
 from tidemark.engines.spark.relations import Relations
 from tidemark.engines.spark.transactions import Row
 
@@ -45,9 +47,9 @@ def _named_files(relations: Relations, rows: Iterable[Row]) -> tuple[set[str], d
     needed = {file.path for relation in relations.values() for file in (*relation.files, *relation.published)}
     replaced: dict[str, float] = {}
     rows = list(rows)
-    forgotten = forgotten_after(row.record for row in rows)
+    forgotten, settled = forgotten_after(row.record for row in rows), settled_at(rows)
     for row in rows:
-        needed.update(file.path for file in log_files(row.record, forgotten))
+        needed.update(file.path for file in (*log_files(row.record, forgotten), *_tail_files(row, settled)))
         removals: tuple[Merged | Altered, ...] = ()
         if isinstance(row.record, Merged):
             removals = (row.record,)
@@ -55,6 +57,14 @@ def _named_files(relations: Relations, rows: Iterable[Row]) -> tuple[set[str], d
             removals = row.record.altered
         replaced.update((path, row.time.timestamp()) for removal in removals for path in removal.removed)
     return needed, replaced
+
+
+def _tail_files(row: Row, settled: Mapping[str, int]) -> Iterator[DataFile]:
+    """The files of weighted entries that make up tails, whether or not the log still needs them."""
+    if isinstance(row.record, Committed):
+        for changed in row.record.changed:
+            if row.sequence >= settled.get(changed.relation, 0):
+                yield from changed.weighted
 
 
 def _data_files(folder: Path) -> list[Path]:

@@ -8,7 +8,6 @@ its record names was written before.
 from __future__ import annotations
 
 import datetime as dt
-import json
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,10 +20,12 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Tr
 from deltalake.exceptions import DeltaError
 
 from tidemark.engines.spark import inline
+from tidemark.engines.spark.condensing import condensed
 from tidemark.engines.spark.inline import Log, Small
 from tidemark.engines.spark.options import Options
 from tidemark.engines.spark.records import (
     Committed,
+    Noted,
     Record,
     are_commits,
     are_plain,
@@ -207,26 +208,28 @@ class Transactions:
         return True
 
     def forget(self, is_needed: Callable[[str, int, int], bool]) -> None:
-        """Rewrite the table without the deltas that nobody needs, by relation, sequence and version, without forgotten
-        traces, and without rows that then say nothing. It is one Delta commit, which is there or is not."""
-        table = self._read(_SCHEMA.names).sort_by("sequence")
-        rows, plain, last = table.to_pylist(), are_plain(table.column("record")).to_pylist(), self.version()
-        traces = max((json.loads(r["record"]).get("traces", 0) for r in rows), default=0)
-        for r in rows:
-            if "noted" in json.loads(r["record"]):
+        """Rewrite the table without the deltas that nobody needs, by relation, sequence and version, without what later
+        records have replaced, forgotten traces, and rows that then say nothing.
+
+        It is one Delta commit, which is there or is not.
+        """
+        found = self._read(_SCHEMA.names).sort_by("sequence").to_pylist()
+        records = [record_from_json(r["record"]) for r in found]
+        traces = max((record.traces for record in records if isinstance(record, Noted)), default=0)
+        rows = []
+        for r, record in zip(found, condensed(records), strict=True):
+            if record is None:
                 continue
             cells = zip(r["relations"] or (), r["deltas"] or (), strict=True)
-            kept = [(name, data) for name, data in cells if is_needed(name, r["sequence"], r["version"])]
-            r["relations"], r["deltas"] = [n for n, _ in kept], [d for _, d in kept]
-            if r["version"] <= traces:
-                r["trace"] = None
+            if isinstance(record, Noted):
+                kept = [(name, data) for name, data in cells if name in record.forgotten]
+            else:
+                kept = [(name, data) for name, data in cells if is_needed(name, r["sequence"], r["version"])]
+            parts = {"relations": [n for n, _ in kept], "deltas": [d for _, d in kept]}
+            trace = None if r["version"] <= traces else r["trace"]
+            rows.append({**r, **parts, "record": record_to_json(record), "trace": trace})
         properties = CommitProperties(app_transactions=[Transaction(APPLICATION, self.sequence)])
-        said = [
-            r
-            for r, is_plain in zip(rows, plain, strict=True)
-            if not is_plain or r["relations"] or r["trace"] is not None or r["version"] == last
-        ]
-        rewritten = pa.Table.from_pylist(said, schema=_SCHEMA)
+        rewritten = _saying_something(pa.Table.from_pylist(rows, schema=_SCHEMA), self.version())
         write_deltalake(
             self._table,
             rewritten,
@@ -259,6 +262,14 @@ class Transactions:
 
     def _read(self, columns: list[str], filters: list[tuple[str, str, int]] | None = None) -> pa.Table:
         return self._table.to_pyarrow_table(columns=columns, filters=filters)
+
+
+def _saying_something(rows: pa.Table, last: int) -> pa.Table:
+    """The rows without those of transactions of which nothing is kept; that of the last version says which it is."""
+    is_empty = pc.equal(pc.list_value_length(rows.column("relations")), 0)
+    is_untraced = pc.is_null(rows.column("trace"))
+    is_plain = pc.and_(are_plain(rows.column("record")), pc.not_equal(rows.column("version"), last))
+    return rows.filter(pc.invert(pc.and_(is_plain, pc.and_(is_empty, is_untraced))))
 
 
 def _naming_files(rows: pa.Table) -> pa.ChunkedArray:
