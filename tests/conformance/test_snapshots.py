@@ -113,18 +113,34 @@ def test_columns_that_come_later_do_not_disturb_a_snapshot(db: tm.Database) -> N
 
 
 @pytest.mark.parametrize("engine", ["reference", "duckdb"], indirect=True)
-def test_a_snapshot_that_is_far_behind_is_evaluated_as_a_whole_and_its_change_is_exact(db: tm.Database) -> None:
+def test_a_snapshot_that_is_far_behind_is_evaluated_as_a_whole_and_its_change_is_exact(
+    db: tm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     db.execute(SETUP)
     query = "SELECT owner, COUNT(*) AS n, SUM(balance) AS total FROM account GROUP BY owner"
     db.execute(f"CREATE SNAPSHOT auto AS {query} REFRESH ON DEMAND")
     db.execute(f"CREATE SNAPSHOT followed WITH (strategy = 'incremental') AS {query} REFRESH ON DEMAND")
+    db.execute(f"CREATE SNAPSHOT whole WITH (strategy = 'complete') AS {query} REFRESH ON DEMAND")
+    db.execute("CREATE TABLE other (a INT)")
+    db.execute("CREATE SNAPSHOT aside AS SELECT a FROM other REFRESH ON DEMAND")
     for number in range(100, 320):
         db.insert("account", [(number, f"p{number % 3}", number)])
+    asked: list[str] = []
+    read_log = type(db._store.engine).changes
+    monkeypatch.setattr(
+        type(db._store.engine),
+        "changes",
+        lambda self, name, since: (asked.append(name), read_log(self, name, since))[1],
+    )
     strategies = {}
-    for name in ("auto", "followed"):
+    for name in ("auto", "whole", "followed"):
+        asked.clear()
         db.execute(f"REFRESH {name}")
+        assert bool(asked) == (name == "followed"), "what is evaluated as a whole reads no log"
         strategies[name] = set(db.trace(db.version)["strategy"].to_pylist())
         changes = changes_at(db, name)
         assert len(changes) == 3 and all(weight == 1 for weight in changes.values())
-    assert strategies["auto"] == {"complete"} and "complete" not in strategies["followed"]
+    assert strategies["auto"] == strategies["whole"] == {"complete"} and "complete" not in strategies["followed"]
     assert rows(db.query("SELECT * FROM auto")) == rows(db.query("SELECT * FROM followed")) == rows(db.query(query))
+    db.execute("REFRESH aside")
+    assert "aside" not in db.trace(db.version)["node"].to_pylist(), "nothing below it has changed"

@@ -33,7 +33,7 @@ from tidemark.sql.continual_statements import QUERY
 
 _logger = logging.getLogger("tidemark.continual")
 MANY_VERSIONS: Final = 200
-ROWS_PER_VERSION: Final = {"duckdb": 300, "spark": 4_000}
+ROWS_PER_VERSION: Final = {"duckdb": 300, "spark": 500}
 """Reading the log of one version takes as long as reading so many stored rows, about; fewer versions are always
 read."""
 START_ROWS: Final = {"spark": 30_000_000}
@@ -316,11 +316,11 @@ class Continual:
         lag, cache = self._cache(view)
         if standing.invalid:
             wave = lag.evaluated(store.engine, cache, "the log since its tidemark was cut")
+        elif not self._is_touched(view.name):
+            wave = Wave({})
         elif self._is_long(view, standing, lag):
             reason = f"cheaper than to follow {store.version - standing.tidemark} versions"
             wave = lag.evaluated(store.engine, cache, reason)
-        elif not self._is_touched(view.name):
-            wave = Wave({})
         else:
             deltas = {name: self._net_since(name, standing.tidemark) for name in sorted(lag.below)}
             wave = lag.refreshed({name: delta for name, delta in deltas.items() if delta.num_rows}, store.engine, cache)
@@ -330,14 +330,14 @@ class Continual:
     def _is_long(self, view: View, standing: Standing, lag: Lagging) -> bool:
         """Whether reading the log since the tidemark costs more than reading everything (BLAKELEY 6.4.2, by measured
         costs). A query whose trigger looks at changes follows them as they come, and one that was declared incremental
-        always does."""
-        if view.lag is None or view.lag.kind == QUERY or view.options.get("strategy", "auto") != "auto":
+        always does; for one that is evaluated as a whole anyway the log of many versions is not read."""
+        strategy, versions = view.options.get("strategy", "auto"), self._store.version - standing.tidemark
+        if view.lag is None or view.lag.kind == QUERY or strategy == "incremental" or versions < MANY_VERSIONS:
             return False
-        versions = self._store.version - standing.tidemark
         rows = sum(self._store.engine.rows(name) for name in lag.below)
         engine = self._store.engine.name
         by_log, by_rows = versions * ROWS_PER_VERSION.get(engine, 300), rows + START_ROWS.get(engine, 0)
-        return versions >= MANY_VERSIONS and by_log > by_rows
+        return strategy == "complete" or by_log > by_rows
 
     def _net_since(self, relation: str, since: int) -> pa.Table:
         key = (relation, since)
