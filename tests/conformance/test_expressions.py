@@ -431,3 +431,12 @@ def test_a_view_of_many_functions_follows_its_table(db: tm.Database) -> None:
     assert rows(db.query("SELECT * FROM w")) == [(at("2024-01-01"), D("5.0000000000"), 0)]
     with pytest.raises(tm.TidemarkError, match="division_by_zero"):
         db.execute("INSERT INTO t VALUES (3, 1.00, 0, '2024-01-31', 'a')")
+
+
+def test_text_that_looks_like_a_variable_is_text(one: tm.Database) -> None:
+    """Spark would put in the environment's value, its own setting, or nothing at all."""
+    texts = ("${env:PATH}", "${spark.app.name}", "${system:user.name}", "${hiveconf:x}", "${x}", "$x", "${", ":x ?")
+    assert values(one, *(f"s || '{text}'" for text in texts)) == tuple(f"Straße{text}" for text in texts)
+    one.execute("CREATE MATERIALIZED VIEW at_home AS SELECT i FROM one WHERE s = '${env:HOME}'")
+    one.execute("UPDATE one SET s = '${env:HOME}'")
+    assert changes_at(one, "at_home") == {(7,): 1}

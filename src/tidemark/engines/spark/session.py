@@ -42,6 +42,7 @@ PINNED: Final = {
     "spark.sql.decimalOperations.allowPrecisionLoss": "false",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.variable.substitute": "false",  # or ${env:HOME} in a string would be read as what it names
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
     "spark.sql.ansi.enforceReservedKeywords": "false",
     "spark.sql.groupByOrdinal": "true",
