@@ -431,3 +431,41 @@ def test_a_view_of_many_functions_follows_its_table(db: tm.Database) -> None:
     assert rows(db.query("SELECT * FROM w")) == [(at("2024-01-01"), D("5.0000000000"), 0)]
     with pytest.raises(tm.TidemarkError, match="division_by_zero"):
         db.execute("INSERT INTO t VALUES (3, 1.00, 0, '2024-01-31', 'a')")
+
+
+def test_text_that_looks_like_a_variable_is_text(one: tm.Database) -> None:
+    """Spark would put in the environment's value, its own setting, or nothing at all."""
+    texts = ("${env:PATH}", "${spark.app.name}", "${system:user.name}", "${hiveconf:x}", "${x}", "$x", "${", ":x ?")
+    assert values(one, *(f"s || '{text}'" for text in texts)) == tuple(f"Straße{text}" for text in texts)
+    one.execute("CREATE MATERIALIZED VIEW at_home AS SELECT i FROM one WHERE s = '${env:HOME}'")
+    one.execute("UPDATE one SET s = '${env:HOME}'")
+    assert changes_at(one, "at_home") == {(7,): 1}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (1e308, 1e308, ["inf", "0.0", "0.0"]),
+        (-1e308, -1e308, ["-inf", "0.0", "0.0"]),
+        (math.inf, 1.0, ["inf", "nan", "nan"]),
+        (math.inf, -math.inf, ["nan", "nan", "nan"]),
+        (math.nan, 1.0, ["nan", "nan", "nan"]),
+    ],
+)
+def test_aggregates_of_doubles_that_are_not_finite_or_become_so(
+    db: tm.Database, first: float, second: float, expected: list[str]
+) -> None:
+    """Too large a sum is infinite, and the variance of what is not finite is not a number; nothing is refused."""
+    db.execute(
+        "CREATE TABLE t (k INT, x DOUBLE PRECISION);"
+        "CREATE MATERIALIZED VIEW v AS SELECT k, SUM(x) AS s, VAR_POP(x) AS p, STDDEV(x) AS d FROM t GROUP BY k;"
+        "CREATE MATERIALIZED VIEW w AS SELECT SUM(x) OVER (PARTITION BY k) AS s, VAR_POP(x) OVER (PARTITION BY k) AS p,"
+        " STDDEV(x) OVER (PARTITION BY k) AS d FROM t"
+    )
+    db.insert("t", [(1, first), (2, 0.0)])
+    assert str(db.query("SELECT p FROM v WHERE k = 1")["p"][0]) == ("0.0" if math.isfinite(first) else "nan")
+    db.insert("t", [(1, second)])
+    (row,) = db.query("SELECT s, p, d FROM v WHERE k = 1").to_pylist()
+    assert [str(value) for value in row.values()] == expected
+    rows_over = db.query("SELECT s, p, d FROM w").to_pylist()
+    assert [list(map(str, r.values())) for r in rows_over if r["d"] is not None] == [expected] * 2

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 import tidemark as tm
 from tests.support import changes_at, rows, rows_in_order
 
@@ -213,3 +215,20 @@ def test_more_parentheses_around_a_subquery_mean_nothing(db: tm.Database) -> Non
     assert rows(db.query("SELECT x FROM t WHERE x <> ALL ((SELECT a FROM t WHERE x = 1)::INT[])")) == [(2,)]
     db.execute("DELETE FROM t WHERE x = 1")
     assert changes_at(db, "v") == {(1,): -1, (2,): 1}
+
+
+def test_limit_and_offset_may_be_larger_than_an_int(db: tm.Database) -> None:
+    """Programs that mean all rows write the largest number that they know."""
+    most = 2**63 - 1
+    db.execute("CREATE TABLE t (k INT, x INT); INSERT INTO t VALUES (1, 3), (2, 2), (3, 1), (3, 1)")
+    db.execute(f"CREATE MATERIALIZED VIEW v AS SELECT k FROM t ORDER BY x LIMIT {most} OFFSET 1")
+    db.execute(f"CREATE MATERIALIZED VIEW w AS SELECT k FROM t ORDER BY x LIMIT 1 OFFSET {most}")
+    db.execute("INSERT INTO t VALUES (4, 0); DELETE FROM t WHERE k = 2")
+    assert rows(db.query("SELECT k FROM v")) == [(1,), (3,), (3,)]
+    assert rows(db.query("SELECT k FROM w")) == []
+    assert db.query(f"SELECT k FROM t ORDER BY x, k LIMIT {most} OFFSET 1")["k"].to_pylist() == [3, 3, 1]
+    assert db.query(f"SELECT x FROM t ORDER BY k DESC LIMIT 3000000000 OFFSET {2**31}").num_rows == 0
+    assert rows(db.query(f"SELECT COUNT(*) AS n FROM (SELECT k FROM t LIMIT {2**31}) AS q")) == [(4,)]
+    with pytest.raises(tm.TidemarkError) as caught:
+        db.query(f"SELECT k FROM t LIMIT {2**63}")
+    assert caught.value.code == "overflow"

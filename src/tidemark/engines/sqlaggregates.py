@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from tidemark.algebra.aggregates import PERCENTILES, AggregateCall, AggregateFunction
+from tidemark.algebra.aggregates import DEVIATIONS, PERCENTILES, AggregateCall, AggregateFunction
 from tidemark.algebra.expressions import Literal
 from tidemark.algebra.types import DOUBLE, VARCHAR, Type
 
@@ -96,7 +96,17 @@ def unit_aggregate(call: AggregateCall, texts: tuple[str, ...], dialect: Aggrega
             return f"CASE WHEN COUNT({value}) > 0 THEN {element} END"
         case AggregateFunction.SINGLE:
             return dialect.single(value, "COUNT(*)" if weight is None else f"SUM({weight})")
+        case function if function in DEVIATIONS:
+            return spread(function.value, value)
     return f"{call.function.value}({value})"
+
+
+def spread(function: str, value: str, over: str = "") -> str:
+    """A variance or deviation of doubles, which is not a number if one of them is not finite, as in PostgreSQL.
+
+    DuckDB takes that of a single value for zero, whatever the value is.
+    """
+    return f"({function}({value}){over} + 0 * MAX(ABS({value})){over})"
 
 
 def _place(call: AggregateCall, value: str, dialect: AggregateDialect) -> str:

@@ -287,10 +287,14 @@ class Compiler(BlockWriter):
         keys += map(str, self._ties(outputs, plan.input.schema))
         names = names_of(len(plan.schema))
         shown = ", ".join(f"{output.text} AS {name}" for output, name in zip(outputs, names, strict=False))
+        query = self._first_of(shown or "1 AS nothing", f"{rows.text} AS {alias}", ", ".join(keys), plan)
+        return Source(f"({query})", names)
+
+    def _first_of(self, shown: str, rows: str, keys: str, plan: Sort) -> str:
+        """The query for the plan's rows among those given, in the order of the keys."""
         limit = "" if plan.limit is None else f" LIMIT {plan.limit}"
         offset = f" OFFSET {plan.offset}" if plan.offset else ""
-        query = f"SELECT {shown or '1 AS nothing'} FROM {rows.text} AS {alias} ORDER BY {', '.join(keys)}"
-        return Source(f"({query}{limit}{offset})", names)
+        return f"SELECT {shown} FROM {rows} ORDER BY {keys}{limit}{offset}"
 
     def _ties(self, outputs: tuple[Output, ...], schema: Schema) -> tuple[SortText, ...]:
         """All columns, in ascending order: it makes any order total."""

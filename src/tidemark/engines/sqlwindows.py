@@ -12,14 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from tidemark.algebra.aggregates import AggregateFunction
+from tidemark.algebra.aggregates import DEVIATIONS, AggregateFunction
 from tidemark.algebra.expressions import Literal
 from tidemark.algebra.failing import can_fail
 from tidemark.algebra.frames import WHOLE_FRAME, Bound, Frame, Span, Unit
 from tidemark.algebra.plans import Project, Window
 from tidemark.algebra.types import BIGINT, TIMESTAMP, Type
 from tidemark.algebra.windows import WindowCall, WindowFunction
-from tidemark.engines.sqlaggregates import SortText
+from tidemark.engines.sqlaggregates import SortText, spread
 
 PLACE: Final = "place"
 NUMBER: Final = "number"
@@ -77,6 +77,8 @@ class WindowText:
             return f"COUNT(*) OVER ({over})"
         if call.function is AggregateFunction.SUM:
             texts = (f"CAST({texts[0]} AS {type_name})",)
+        if call.function in DEVIATIONS:
+            return spread(name, texts[0], f" OVER ({over})")
         return f"{name}({', '.join(texts)}) OVER ({over})"
 
     def _window(self, call: WindowCall) -> str:

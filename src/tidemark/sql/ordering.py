@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from sqlglot import exp
 
@@ -15,6 +16,9 @@ from tidemark.sql.expressions import ExpressionBinder, refuse_other_parts
 from tidemark.sql.parameters import has_subquery
 from tidemark.sql.text import Source, fold
 from tidemark.sql.windows import attached, computed
+
+_ALL: Final = 2**61
+"""More rows than there are anywhere; that of LIMIT and that of OFFSET can be added."""
 
 
 def bind_order(node: exp.Expr, plan: Plan, inner: ExpressionBinder | None, source: Source) -> Plan:
@@ -156,4 +160,7 @@ def _count(node: exp.Expr | None, source: Source) -> int | None:
     value = node.args.get("expression")
     if not isinstance(value, exp.Literal) or not value.name.isdigit():
         raise source.error("unsupported", "LIMIT and OFFSET take a literal number", node)
-    return int(value.name)
+    count = int(value.name)
+    if count >= 2**63:
+        raise source.error("overflow", f"{count} is out of range for BIGINT", node)
+    return min(count, _ALL)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from decimal import Decimal, localcontext
+from typing import Final
 
 from tidemark.algebra.aggregates import EXTREMA, AggregateCall, AggregateFunction, SortKey
 from tidemark.algebra.expressions import Value
-from tidemark.algebra.functions import rank
+from tidemark.algebra.functions import NAN, canonical, rank
 from tidemark.algebra.plans import Aggregate
 from tidemark.algebra.scalar import Row, value_of
 from tidemark.algebra.types import Kind, Type
@@ -17,6 +19,14 @@ from tidemark.engines.reference.ordering import in_order
 from tidemark.errors import TidemarkError
 
 Bag = dict[Row, int]
+
+_SPREADS: Final[dict[AggregateFunction, Callable[[list[float]], float]]] = {
+    AggregateFunction.VAR_POP: statistics.pvariance,
+    AggregateFunction.STDDEV_POP: statistics.pstdev,
+    AggregateFunction.VAR_SAMP: statistics.variance,
+    AggregateFunction.STDDEV_SAMP: statistics.stdev,
+}
+_OF_SAMPLES: Final = (AggregateFunction.VAR_SAMP, AggregateFunction.STDDEV_SAMP)
 
 
 def aggregated(plan: Aggregate, source: Bag) -> Bag:
@@ -77,16 +87,29 @@ def _of_values(call: AggregateCall, values: list[Value]) -> Value:
     if call.function in EXTREMA:
         return (min if call.function is AggregateFunction.MIN else max)(values, key=rank)
     numbers = [float(value) for value in values]  # type: ignore[arg-type]
-    match call.function:
-        case AggregateFunction.SUM:
-            return math.fsum(numbers) if all(map(math.isfinite, numbers)) else sum(numbers)
-        case AggregateFunction.VAR_POP:
-            return statistics.pvariance(numbers)
-        case AggregateFunction.STDDEV_POP:
-            return statistics.pstdev(numbers)
-    if len(numbers) < 2:
+    if call.function is AggregateFunction.SUM:
+        return _total(numbers)
+    if call.function in _OF_SAMPLES and len(numbers) < 2:
         return None
-    return statistics.variance(numbers) if call.function is AggregateFunction.VAR_SAMP else statistics.stdev(numbers)
+    return _spread(call.function, numbers)
+
+
+def _total(numbers: list[float]) -> Value:
+    """The sum of doubles, right to the last digit; one that is beyond their range is infinite."""
+    if all(map(math.isfinite, numbers)):
+        with suppress(OverflowError):
+            return math.fsum(numbers)
+    return canonical(sum(numbers))
+
+
+def _spread(function: AggregateFunction, numbers: list[float]) -> Value:
+    """A variance or deviation: not a number if one of them is not finite, and infinite beyond the range of doubles."""
+    if not all(map(math.isfinite, numbers)):
+        return NAN
+    try:
+        return _SPREADS[function](numbers)
+    except OverflowError:
+        return math.inf
 
 
 def _place(call: AggregateCall, count: int) -> int:

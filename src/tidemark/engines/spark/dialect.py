@@ -22,7 +22,7 @@ from tidemark.algebra.expressions import Literal
 from tidemark.algebra.frames import Span
 from tidemark.algebra.functions import Signature, spark_cast, spark_type
 from tidemark.algebra.functions.cast_sql import spark_field, spark_struct
-from tidemark.algebra.plans import Given, Plan, Stored
+from tidemark.algebra.plans import Given, Plan, Sort, Stored
 from tidemark.algebra.types import WEIGHT, Kind, Schema, Type
 from tidemark.engines.guarding import Condition
 from tidemark.engines.spark.routing import Sizes, drives_joins, is_small
@@ -201,6 +201,20 @@ class SparkCompiler(Compiler):
         source = super()._source(plan)
         return replace(source, small=drives_joins(plan, self.dialect.sizes))
 
+    def rows(self, plan: Plan) -> str:
+        if isinstance(plan, Sort) and not _counts_are_int(plan):
+            plan = replace(plan, input=replace(plan, visible=None), limit=None, offset=0)
+        return super().rows(plan)
+
+    def _first_of(self, shown: str, rows: str, keys: str, plan: Sort) -> str:
+        """Spark counts with INT in LIMIT and OFFSET. With more than fits, rows are numbered."""
+        if _counts_are_int(plan):
+            return super()._first_of(shown, rows, keys, plan)
+        numbered = f"SELECT {shown}, ROW_NUMBER() OVER (ORDER BY {keys}) AS number FROM {rows}"
+        listed = ", ".join(names_of(len(plan.schema))) or "nothing"
+        last = "" if plan.limit is None else f" AND number <= {plan.offset + plan.limit}"
+        return f"SELECT {listed} FROM ({numbered}) WHERE number > {plan.offset}{last}"
+
     def _touching(self, touched: Plan) -> str:
         """The touched keys are sent to the input, whatever size Spark thinks they have."""
         query = super()._touching(touched)
@@ -208,6 +222,10 @@ class SparkCompiler(Compiler):
             return query
         hinted = self._alias()
         return f"SELECT /*+ BROADCAST({hinted}) */ * FROM ({query}) AS {hinted}"
+
+
+def _counts_are_int(plan: Sort) -> bool:
+    return max(plan.limit or 0, plan.offset) < 2**31
 
 
 def _compared(field: str, key: SortText) -> str:

@@ -42,11 +42,19 @@ PINNED: Final = {
     "spark.sql.decimalOperations.allowPrecisionLoss": "false",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.variable.substitute": "false",  # or ${env:HOME} in a string would be read as what it names
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
     "spark.sql.ansi.enforceReservedKeywords": "false",
     "spark.sql.groupByOrdinal": "true",
     "spark.sql.orderByOrdinal": "true",
     "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
+    "spark.sql.crossJoin.enabled": "true",
+    # Files: these decide what is read of them. Days of before 1582 would be others, and a lost file just be left out.
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.files.ignoreCorruptFiles": "false",
     # Speed: small statements over small deltas.
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.autoBroadcastJoinThreshold": str(16 * 1024 * 1024),
@@ -61,6 +69,8 @@ PINNED: Final = {
     "spark.sql.parser.parserDfaCacheFlushThreshold": "30000",
 }
 """For the engine's own session, whoever started Spark."""
+_LEGACY: Final = "spark.sql.legacy."
+"""How the settings begin that bring back what older Sparks did. Some sites have them; here all have their defaults."""
 
 
 def local_session() -> SparkSession:
@@ -97,6 +107,9 @@ def local_session() -> SparkSession:
 def own_session(session: SparkSession) -> SparkSession:
     """A session beside the given one, on the same Spark, with our settings and our temporary views."""
     own = session.newSession()
+    for key in own.conf.getAll:
+        if key.startswith(_LEGACY) and own.conf.isModifiable(key):
+            own.conf.unset(key)
     for key, value in PINNED.items():
         if own.conf.get(key) != value:
             own.conf.set(key, value)
