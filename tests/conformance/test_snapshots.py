@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 import tidemark as tm
@@ -126,12 +127,13 @@ def test_a_snapshot_that_is_far_behind_is_evaluated_as_a_whole_and_its_change_is
     for number in range(100, 320):
         db.insert("account", [(number, f"p{number % 3}", number)])
     asked: list[str] = []
-    read_log = type(db._store.engine).changes
-    monkeypatch.setattr(
-        type(db._store.engine),
-        "changes",
-        lambda self, name, since: (asked.append(name), read_log(self, name, since))[1],
-    )
+    read_log = db._store.engine.changes
+
+    def read(relation: str, since: int) -> pa.Table:
+        asked.append(relation)
+        return read_log(relation, since)
+
+    monkeypatch.setattr(db._store.engine, "changes", read)
     strategies = {}
     for name in ("auto", "whole", "followed"):
         asked.clear()

@@ -33,7 +33,7 @@ from tidemark.sql.continual_statements import QUERY
 
 _logger = logging.getLogger("tidemark.continual")
 MANY_VERSIONS: Final = 200
-ROWS_PER_VERSION: Final = {"duckdb": 300, "spark": 500}
+ROWS_PER_VERSION: Final = {"duckdb": 300, "spark": 1_300}
 """Reading the log of one version takes as long as reading so many stored rows, about; fewer versions are always
 read."""
 START_ROWS: Final = {"spark": 30_000_000}
