@@ -60,8 +60,9 @@ def must_add_up(db: tm.Database) -> None:
     """From the oldest version that is kept, the state then and the changes since are the state now.
 
     A view that is refreshed on read is left out: as of a version it is its definition, whenever it was read."""
-    kept = {log["relation"]: log["oldest"] for log in db.execute("SHOW LOG").to_pylist()}  # type: ignore[union-attr]
-    for name, since in kept.items():
+    logs = db.execute("SHOW LOG")
+    assert logs is not None
+    for name, since in zip(logs["relation"].to_pylist(), logs["oldest"].to_pylist(), strict=True):
         if name == ON_READ:
             continue
         changes = db.changes(name, since=since)
