@@ -7,7 +7,7 @@ WORKERS ?= auto
 CLUSTER_TESTS ?= tests/conformance tests/test_pandas.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-cluster check format bench lock clean FORCE
+.PHONY: help run test test-all test-long test-cluster check format hunt bench lock clean FORCE
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -21,9 +21,22 @@ run: .venv/.ready ## Run the inventory example (ENGINE=spark or duckdb)
 	@if [ "$(ENGINE)" = spark ]; then JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME || exit 1; fi; \
 	  .venv/bin/tidemark run examples/inventory/inventory.sql --engine $(ENGINE)
 
-test: .venv/.ready ## Run the tests (ARGS="-m 'not spark'" leaves Spark out)
-	@JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && \
-	  .venv/bin/pytest -n $(WORKERS) --maxprocesses 4 $(ARGS)
+# The quick run has every law and engine with a smaller budget (tests/effort.py). Java compiles less of what runs briefly.
+PYTEST = start=$$(date +%s); JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && \
+  export TIDEMARK_JAVA_OPTIONS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" && \
+  trap 'echo "tests: $$(( $$(date +%s) - start )) s"' EXIT && \
+  .venv/bin/pytest -n $(WORKERS) --maxprocesses 4 --dist loadgroup
+
+test: .venv/.ready ## Run the tests in some minutes (ARGS="-m 'not spark'" leaves Spark out)
+	@export TIDEMARK_TEST=quick; $(PYTEST) $(ARGS)
+
+test-all: .venv/.ready ## Run every test in full, crash suites, TPC-H and other kinds of Spark sessions included
+	@export TIDEMARK_TEST=all; $(PYTEST) $(ARGS)
+	@$(MAKE) --no-print-directory test-cluster CLUSTER_TESTS="tests/conformance/test_corner_cases.py tests/test_pandas.py"
+
+test-long: .venv/.ready ## Run ten times the examples of every law, and the whole suite on other kinds of Spark sessions
+	@export TIDEMARK_TEST=long; $(PYTEST) $(ARGS)
+	@$(MAKE) --no-print-directory test-cluster
 
 # Each kind of session in a process of its own: Spark Connect and classic Spark do not share one. "Forced" are the
 # databases that leave all that is stored to Spark, whatever its size.
@@ -42,6 +55,13 @@ format: .venv/.ready ## Format the code and apply the safe fixes of the linter
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
 
+# On DuckDB unless another engine is named: reference, duckdb, statements (DuckDB without short cuts), spark, forced
+# (Spark for all that is stored).
+hunt: .venv/.ready ## Hunt for wrong answers (SEED=… MINUTES=… ENGINE=duckdb or forced; exit code 1 if there is one)
+	@JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && \
+	  .venv/bin/python -m tests.hunt --engine $(if $(filter command line environment,$(origin ENGINE)),$(ENGINE),duckdb) \
+	  --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(ARGS)
+
 bench: .venv/.ready ## Run the benchmark (ENGINE=spark or duckdb, ARGS=--quick for a short one)
 	@JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && \
 	  .venv/bin/tidemark bench --engine $(ENGINE) $(ARGS)
@@ -52,7 +72,7 @@ lock: ## Resolve the dependencies of pyproject.toml anew into requirements.lock
 clean: ## Remove .venv, caches and everything that was built
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	rm -rf spark-warehouse metastore_db derby.log
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src benchmarks tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp holds the folder that .venv was made for. A .venv whose Python is gone, or that was copied or moved
 # here together with the folder (its scripts still point to the old place), is made anew.
@@ -60,5 +80,5 @@ ifneq ($(shell .venv/bin/python -c pass 2>/dev/null && cat .venv/.ready 2>/dev/n
 .venv/.ready: FORCE
 endif
 
-.venv/.ready: requirements.lock pyproject.toml
+.venv/.ready: requirements.lock pyproject.toml benchmarks/pyproject.toml
 	@scripts/venv.sh "$(PYTHON)"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Make .venv, or bring it up to date, with exactly what requirements.lock says and this package in editable form.
+# Make .venv, or bring it up to date, with exactly what requirements.lock says and the packages of this repository in editable form.
 # Usage: scripts/venv.sh [python]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -31,9 +31,9 @@ usable() {
 install() {
   say "installing the packages of requirements.lock (PySpark is some 450 MB: a first time takes minutes)" &&
     .venv/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock &&
-    say "installing tidemark itself, in editable form" &&
+    say "installing tidemark itself and its benchmarks, in editable form" &&
     .venv/bin/python -m pip install --quiet --disable-pip-version-check \
-      --no-deps --no-build-isolation --editable .
+      --no-deps --no-build-isolation --editable . --editable benchmarks
 }
 
 create() {

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Final
 
 import tidemark as tm
-from tidemark.network.maintenance import maintenance
-from tidemark.network.nodes import NodeKind
+from tidemark.strategy.maintenance import maintenance
+from tidemark.strategy.nodes import NodeKind
 
 TABLES: Final = """
 CREATE TABLE sale (id INT PRIMARY KEY, customer INT, amount DECIMAL(12,2), weight DOUBLE, note VARCHAR, at TIMESTAMP);
@@ -80,7 +80,7 @@ What a materialized view may contain, and how it is kept true when the tables be
 incremental form; only the cost differs. This page is written from the code: each example is created as a view, and the
 sentences are those that `EXPLAIN` gives for its nodes. `WITH (strategy = 'incremental')` refuses the constructs whose
 sentence says that their input is read as a whole after each change. Above a state, which keeps what is needed, the view
-itself always follows by its differentials.
+itself always follows by its differentials. What a transaction costs is on [the page of costs](costs.md).
 """
 
 

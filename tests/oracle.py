@@ -16,14 +16,14 @@ import duckdb
 import tidemark as tm
 from tests.support import Bag, rows_in_order
 from tidemark.algebra.approximate import are_close
-from tidemark.engines.duckdb.dialect import SETTINGS
+from tidemark.engines.duckdb.settings import configure
 
 
 def answers(db: tm.Database, queries: dict[str, str]) -> dict[str, Bag]:
     """What DuckDB says to the queries, on the rows that the tables of ``db`` have now."""
     with duckdb.connect() as connection:
         connection.execute("SET default_null_order = 'nulls_last_on_asc_first_on_desc'")  # as PostgreSQL
-        connection.execute(SETTINGS)
+        configure(connection)
         for table in db._store.catalog.tables:
             content = db.query(f'SELECT * FROM "{table.name}"')
             connection.register("content", content)

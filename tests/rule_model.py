@@ -16,6 +16,7 @@ Row = tuple[Any, ...]
 Bag = Counter[Row]
 State = dict[str, Bag]
 Delta = tuple[str, Bag]
+Ids = dict[str, dict[Row, int]]
 LIMIT = 6
 """So often a rule may fire in one check phase."""
 
@@ -118,7 +119,10 @@ class ModelTransaction:
     def __init__(self, model: Model) -> None:
         self.model = model
         self.start, self.state = copy.deepcopy(model.state), copy.deepcopy(model.state)
-        self.marks: dict[str, State] = {}
+        self.ids: Ids = {t: {row: n for n, row in enumerate(self.state[t])} for t in model.keys}
+        """Of tables with a key, which row is which."""
+        self.start_ids, self._made = copy.deepcopy(self.ids), 10**6
+        self.marks: dict[str, tuple[State, Ids]] = {}
         self.waiting: list[tuple[ModelRule, set[Row]]] = []
         self.queue: list[tuple[ModelRule, str, set[Row]]] = []
         self.fired: Counter[tuple[str, object]] = Counter()
@@ -132,12 +136,27 @@ class ModelTransaction:
         after = Counter(self.state[table])
         after.update(changes)
         assert all(weight >= 0 for weight in after.values())
+        if table in self.model.keys:
+            self._identify(table, changes)
         self.state[table] = +after
         self._consider_immediate()
 
     def activate(self, rule: ModelRule) -> None:
         self.model.active.add(rule.name)
-        self.marks[rule.name] = copy.deepcopy(self.state)
+        self.marks[rule.name] = copy.deepcopy((self.state, self.ids))
+
+    def _identify(self, table: str, changes: Bag) -> None:
+        """A row that a statement updated is the same row. No statement deletes and inserts: if one row leaves and one
+        with another key comes, it was given that key."""
+        ids = self.ids[table]
+        gone = {row[0]: ids.pop(row) for row, weight in changes.items() if weight < 0}
+        come = [row for row, weight in changes.items() if weight > 0]
+        for row in come:
+            known = gone.pop(row[0], None)
+            if known is None and len(come) == 1 and gone:
+                known = gone.popitem()[1]
+            self._made += 1
+            ids[row] = self._made if known is None else known
 
     def deactivate(self, rule: ModelRule) -> None:
         self.model.active.discard(rule.name)
@@ -153,26 +172,30 @@ class ModelTransaction:
         self.model.queue += self.queue
 
     def _turn(self, rule: ModelRule) -> set[Row]:
-        since = self.marks.get(rule.name, self.start)
-        if rule.events and not any(self._happened(kind, table, since) for kind, table in rule.events):
+        since, ids = self.marks.get(rule.name, (self.start, self.start_ids))
+        if rule.events and not any(self._happened(kind, table, since, ids) for kind, table in rule.events):
             return set()
         return rule.became_true(since, self.state)
 
-    def _happened(self, kind: str, table: str, since: Mapping[str, Bag]) -> bool:
-        delta = Counter(self.state[table])
-        delta.subtract(since[table])
-        come = {row for row, weight in delta.items() if weight > 0}
-        gone = {row for row, weight in delta.items() if weight < 0}
-        updated = {row[0] for row in come} & {row[0] for row in gone} if table in self.model.keys else set()
+    def _happened(self, kind: str, table: str, since: Mapping[str, Bag], ids: Ids) -> bool:
+        if table not in self.model.keys:
+            delta = Counter(self.state[table])
+            delta.subtract(since[table])
+            return any(weight > 0 if kind == "INSERT" else weight < 0 for weight in delta.values())
+        before, after = ({n: row for row, n in known[table].items()} for known in (ids, self.ids))
+        pairs = [(before[n], after[n]) for n in before.keys() & after.keys()]
+        gone = {row[0]: row for n, row in before.items() if n not in after}
+        come = {row[0]: row for n, row in after.items() if n not in before}
+        pairs += [(gone.pop(key), come.pop(key)) for key in gone.keys() & come.keys()]
         if kind == "UPDATE":
-            return bool(updated)
-        return any(row[0] not in updated for row in (come if kind == "INSERT" else gone))
+            return any(old != new for old, new in pairs)
+        return bool(come if kind == "INSERT" else gone)
 
     def _consider_immediate(self) -> None:
         if not self._depth:
             self._chain = []
         while True:
-            now, found = copy.deepcopy(self.state), None
+            now, found = copy.deepcopy((self.state, self.ids)), None
             for rule in self.model.watched:
                 if rule.coupling == "immediate":
                     rows = self._turn(rule)
@@ -197,7 +220,7 @@ class ModelTransaction:
                 if kept:
                     return rule, kept
             if rule.coupling != "immediate":
-                now, rows = copy.deepcopy(self.state), self._turn(rule)
+                now, rows = copy.deepcopy((self.state, self.ids)), self._turn(rule)
                 if rows:
                     self.marks[rule.name] = now
                     return rule, rows

@@ -16,7 +16,7 @@ from tidemark.algebra.expressions import Call, Column, Expression, Literal, Valu
 from tidemark.algebra.plans import Join, Plan
 from tidemark.algebra.types import BIGINT, BOOLEAN, INT, VARCHAR, WEIGHT, Field, Schema, Type
 from tidemark.engines.spark import SparkEngine, local_session
-from tidemark.log.commit import Commit, Creation
+from tidemark.storage.commit import Commit, Creation
 
 ITEMS = Schema((Field("id", INT, nullable=False), Field("kind", INT), Field("name", VARCHAR)))
 KINDS = Schema((Field("kind", INT, nullable=False), Field("label", VARCHAR)))

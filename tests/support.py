@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
 
 import pyarrow as pa
 
 import tidemark as tm
 from tidemark.algebra.functions import canonical, rank
-from tidemark.sql.catalog import View
+from tidemark.engines.duckdb import DuckDBEngine
+from tidemark.engines.limits import DUCKDB
+from tidemark.sql.catalog.catalog import View
+from tidemark.storage.arrangements import Admission
 
 Bag = Counter[tuple[Any, ...]]
+
+ARRANGED: Final = replace(DUCKDB, admission=Admission(10**9, least_uses=1, rows_at_once=10**9, newest_rows=2))
+"""Under these limits all that is looked up is arranged in memory when it is first asked for, in many small runs."""
+DUCKDB_ENGINES: Final[Mapping[str, Callable[[], DuckDBEngine]]] = {
+    "duckdb": DuckDBEngine,
+    "duckdb by statements": lambda: DuckDBEngine(by_statements=True, gather_at=3),
+    "duckdb arranged": lambda: DuckDBEngine(limits=ARRANGED),
+    "duckdb starved": lambda: DuckDBEngine(memory=2_000),
+}
+"""As users have it; with no look-ups; with all of them from memory; with memory for next to nothing."""
 
 
 def rows(table: pa.Table | None) -> list[tuple[Any, ...]]:
@@ -28,8 +43,9 @@ def bag_of(table: pa.Table) -> Bag:
 
 
 def weights_of(table: pa.Table) -> dict[tuple[Any, ...], int]:
-    """A weighted table as a bag; a row that stands twice fails the test, because the table must be net."""
-    names = [name for name in table.column_names if name != "_weight"]
+    """A weighted table as a bag, whenever its changes were committed; a row that stands twice fails the test, because
+    the table must be net."""
+    names = [name for name in table.column_names if name not in ("_weight", "_time")]
     result: dict[tuple[Any, ...], int] = {}
     for row, weight in zip(rows_in_order(table.select(names)), table["_weight"].to_pylist(), strict=True):
         assert row not in result, f"{row} stands twice in a delta that should be net"
@@ -59,7 +75,7 @@ def check_invariant(db: tm.Database) -> None:
     for relation in stored(db):
         total: Counter[tuple[Any, ...]] = Counter()
         found = db.changes(relation)
-        names = [n for n in found.column_names if n not in ("_version", "_weight")]
+        names = [n for n in found.column_names if n not in ("_version", "_weight", "_time")]
         for row, weight in zip(rows_in_order(found.select(names)), found["_weight"].to_pylist(), strict=True):
             total[row] += weight
         content = bag_of(db.query(f'SELECT * FROM "{relation}"'))

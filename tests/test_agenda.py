@@ -10,8 +10,8 @@ import pytest
 
 import tidemark as tm
 from tests.conformance.test_continual_queries import Clock
-from tidemark.database import asking
-from tidemark.sql.catalog import View
+from tidemark.snapshots import triggers as asking
+from tidemark.sql.catalog.catalog import View
 
 SETUP = "CREATE TABLE t (a INT PRIMARY KEY, b INT); CREATE TABLE other (x INT)"
 

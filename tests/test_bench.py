@@ -11,11 +11,17 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from tidemark.cli.bench import plot, report, tpch
-from tidemark.cli.bench.changes import Changes, TableChange, enough
-from tidemark.cli.bench.figures import Measurement, Report, Sample
-from tidemark.cli.bench.handwritten import HandWritten
 from tidemark.cli.main import app
+from tidemark_bench import tpch
+from tidemark_bench.changes import Changes, enough
+from tidemark_bench.core_by_hand import ViewsByHand
+from tidemark_bench.core_figures import Measurement, Report, Sample, charts
+from tidemark_bench.harness.charts import drawing
+from tidemark_bench.harness.database import TableChange
+from tidemark_bench.harness.plain import plain_engine
+from tidemark_bench.harness.run import table as shown
+
+pytestmark = pytest.mark.slow
 
 SCALE = 0.001
 
@@ -27,11 +33,15 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def by_hand(data: Path, tmp_path: Path) -> Iterator[HandWritten]:
-    opened = HandWritten(tmp_path / "by-hand.duckdb")
-    opened.load(data)
+def by_hand(data: Path, tmp_path: Path) -> Iterator[ViewsByHand]:
+    opened = ViewsByHand(tmp_path / "by-hand.duckdb")
+    opened.fill(tables(data))
     yield opened
     opened.close()
+
+
+def tables(data: Path) -> dict[str, pa.Table]:
+    return {table: tpch.read(data, table) for table in tpch.TABLES}
 
 
 def changes(data: Path, seed: int = 7) -> Changes:
@@ -51,7 +61,8 @@ class TestTheCommand:
         [found] = figures["reports"]
         assert [measurement["rows"] for measurement in found["measurements"]] == [1, 10, 100]
         assert all(len(m["tidemark"]) == len(m["by_hand"]) == 1 for m in found["measurements"])
-        assert found["recomputed"].keys() == {"v1", "v2"}
+        assert found["recomputed"].keys() == found["created"].keys() == {"v1", "v2"}
+        assert "recompute V1" in result.stdout and "create V1" in result.stdout
         ElementTree.parse(folder / "results.svg")
         assert not list(folder.glob("running-*")), "the databases are removed"
 
@@ -106,20 +117,20 @@ class TestTheTransactions:
 
 
 class TestTheSqlWrittenByHand:
-    def test_it_does_what_the_definitions_say(self, data: Path, by_hand: HandWritten) -> None:
+    def test_it_does_what_the_definitions_say(self, data: Path, by_hand: ViewsByHand) -> None:
         made = changes(data)
         for size in (1, 1, 1, 1, 10, 100, 500):
-            assert by_hand.apply(made.transaction(size)).rows_written >= 1
+            assert by_hand.apply(made.transaction(size))[0] >= 1
         for view, definition in tpch.VIEWS.items():
             assert by_hand.differing(view, by_hand.query(definition)) == 0
 
-    def test_a_difference_is_found(self, by_hand: HandWritten) -> None:
+    def test_a_difference_is_found(self, by_hand: ViewsByHand) -> None:
         v2 = by_hand.query("SELECT * FROM v2")
         assert by_hand.differing("v2", v2) == 0
         assert by_hand.differing("v2", v2.slice(1)) == 1
         assert by_hand.differing("v2", pa.concat_tables([v2, v2.slice(0, 2)])) == 2
 
-    def test_a_key_that_stands_already_is_refused_and_nothing_is_done(self, data: Path, by_hand: HandWritten) -> None:
+    def test_a_key_that_stands_already_is_refused_and_nothing_is_done(self, data: Path, by_hand: ViewsByHand) -> None:
         order = tpch.read(data, "orders").slice(0, 1)
         before = by_hand.query("SELECT * FROM v2")
         with pytest.raises(ValueError, match="a key would stand twice in orders"):
@@ -142,20 +153,37 @@ class TestShowing:
         )
 
     def test_the_table_has_what_applies_to_the_engine(self) -> None:
-        duckdb, spark = (report.table(self.made(engine, 0.1)) for engine in ("duckdb", "spark"))
+        duckdb, spark = (shown(self.made(engine, 0.1).columns()) for engine in ("duckdb", "spark"))
         assert {"by hand"} == set(duckdb.column_names) - set(spark.column_names)
         assert {"Spark statements", "data files"} == set(spark.column_names) - set(duckdb.column_names)
         assert [str(value) for value in duckdb["Tidemark"].to_pylist()] == ["20.0", "20.0"]
         assert [str(value) for value in duckdb["times faster"].to_pylist()] == ["10.0", "10.0"]
 
     def test_a_second_table_says_where_the_time_goes(self) -> None:
-        found = report.parts(self.made("duckdb", 0.1))
+        found = shown(self.made("duckdb", 0.1).parts())
         assert found.column_names == ["rows changed", "changes", "v1", "v2", "commit"]
         assert [str(value) for value in found["commit"].to_pylist()] == ["6.0", "6.0"]
 
     def test_the_charts_are_an_svg_with_a_line_for_each_series(self) -> None:
-        drawn = plot.svg([self.made(engine, scale) for engine in ("duckdb", "spark") for scale in (0.1, 1)])
+        drawn = drawing(charts([self.made(engine, scale) for engine in ("duckdb", "spark") for scale in (0.1, 1)]))
         root = ElementTree.fromstring(drawn)
         lines = root.iter("{http://www.w3.org/2000/svg}polyline")
         assert len(list(lines)) == (2 * 3) + (2 * 2) + (2 * 2 + 1) + (2 + 1)
         assert "duckdb: time against the size of the table" in drawn
+
+
+@pytest.mark.parametrize("engine", ["duckdb", pytest.param("spark", marks=pytest.mark.spark)])
+def test_recomputation_is_the_engine_by_itself(
+    engine: str, data: Path, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plain CREATE TABLE AS over the same tables; nothing of Tidemark is asked."""
+    if engine == "spark":
+        request.getfixturevalue("spark")
+    monkeypatch.setattr("tidemark.session.Database.execute", None)
+    with plain_engine(engine, tmp_path, tables(data)) as plain:
+        for definition in (*tpch.VIEWS.values(), "SELECT l_orderkey FROM lineitem"):
+            for _ in range(2):
+                plain.compute(definition)
+                found = plain.rows()
+                plain.forget()
+        assert found == 6005

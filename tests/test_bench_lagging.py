@@ -5,25 +5,30 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from tidemark.cli.bench.lagging import running
-from tidemark.cli.bench.lagging.snapshots import Snapshots
-from tidemark.cli.bench.plot import drawing
 from tidemark.cli.main import app
 from tidemark.cli.show import Display
-from tidemark.cli.status import Status
+from tidemark.cli.spinner import Status
+from tidemark_bench import continual
+from tidemark_bench.harness.charts import drawing
+from tidemark_bench.harness.run import Run
+from tidemark_bench.snapshots import Snapshots
+
+pytestmark = pytest.mark.slow
 
 
-def shown() -> tuple[Display, Status]:
+def quiet(folder: Path) -> Run:
     console = Console(quiet=True)
-    return Display(console, None), Status(console)
+    display = Display(console, None)
+    return Run(folder, display, display, Status(console))
 
 
 def test_snapshots_are_refreshed_after_each_lag(tmp_path: Path) -> None:
     for _ in range(2):  # the second time over what the first has kept
-        report = Snapshots(500, 10, tmp_path, *shown()).run("duckdb")
+        report = Snapshots(500, 10, quiet(tmp_path)).measured("duckdb")
         assert [one.lag for one in report.refreshed] == [1, 10]
         assert all(one.rows_changed for one in report.refreshed)
     assert "<svg" in drawing([report.chart()])
@@ -41,7 +46,7 @@ def test_many_queries_and_a_soak_run_from_the_command_line(tmp_path: Path) -> No
 
 
 def test_a_soak_keeps_the_log_within_its_limit(tmp_path: Path) -> None:
-    report = running.soak(60, 8, tmp_path, *shown())
+    report = continual.soak(60, 8, quiet(tmp_path))
     assert all(reading.versions_kept <= 8 + 8 + 4 for reading in report.readings[2:])
 
 

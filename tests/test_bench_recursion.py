@@ -9,12 +9,15 @@ import pytest
 from typer.testing import CliRunner
 
 import tidemark as tm
-from tidemark.cli.bench.clock import Spent
-from tidemark.cli.bench.recursion import report, running
-from tidemark.cli.bench.recursion.byhand import ByHand
-from tidemark.cli.bench.recursion.figures import Measurement, RecursionReport, Sample
-from tidemark.cli.bench.recursion.workload import Graph
 from tidemark.cli.main import app
+from tidemark_bench import recursion
+from tidemark_bench.harness.clock import Spent
+from tidemark_bench.harness.database import TableChange
+from tidemark_bench.harness.run import table
+from tidemark_bench.recursion import Measurement, RecursionReport, Sample
+from tidemark_bench.recursion_sides import ClosureByHand, ClosureInPython, Graph, as_table
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_closure_is_measured_beside_what_is_done_by_hand(tmp_path: Path) -> None:
@@ -25,7 +28,9 @@ def test_a_closure_is_measured_beside_what_is_done_by_hand(tmp_path: Path) -> No
     [found] = json.loads((tmp_path / "recursion.json").read_text())["reports"]
     assert (found["engine"], found["edges"]) == ("duckdb", 6_000) and found["rows"] > 10 * 6_000 * 0.9
     assert [one["edges"] for one in found["measurements"]] == [1, 10, 100]
-    assert all(len(one["samples"]) == len(one["by_hand"]) == 1 for one in found["measurements"])
+    assert all(
+        len(one["samples"]) == len(one["by_hand"]) == len(one["in_python"]) == 1 for one in found["measurements"]
+    )
     assert found["medians"]["recomputation"]["milliseconds"] > 0
     assert not list(tmp_path.glob("running-*")), "the databases are removed"
 
@@ -50,27 +55,45 @@ def test_a_graph_keeps_its_edges_apart_and_goes_from_layer_to_layer() -> None:
 
 def test_both_ways_keep_the_same_closure(tmp_path: Path) -> None:
     graph = Graph(200, 500)
-    rival = ByHand(tmp_path / "hand.duckdb", graph.table)
+    rival = ClosureByHand(tmp_path / "hand.duckdb", graph.table)
+    python = ClosureInPython(tmp_path / "changes", graph.table)
     with tm.connect("duckdb") as db:
-        running.load(db, graph.table)
-        running.create(db)
+        recursion.load(db, graph.table)
+        recursion.create(db)
         for size in (1, 5, 20):
-            change = graph.change(size)
-            sample = running.applied(db, change)
-            rival.apply(change)
+            work = {"edge": graph.change(size)}
+            sample = recursion.applied(db, work)
+            rival.apply(work)
+            python.apply(work)
             assert sample.strategy in ("differential", "complete") and sample.rows_out > 0
-            content = running.sorted_rows(db.query("SELECT * FROM closure"))
-            assert content == running.sorted_rows(rival.content())
+            closure = db.query("SELECT * FROM closure")
+            assert rival.differing("closure", closure) == python.differing(closure) == 0
+            assert python.differing(closure.slice(1)) == 1
         assert db.audit("closure").num_rows == 0
     rival.close()
+    python.close()
+
+
+def test_the_program_in_python_is_right_on_cycles(tmp_path: Path) -> None:
+    edges = [(1, 2), (2, 3), (3, 1), (3, 4), (4, 5), (5, 4)]
+    python = ClosureInPython(tmp_path / "changes", as_table(edges))
+    with tm.connect("duckdb") as db:
+        recursion.load(db, as_table(edges))
+        recursion.create(db)
+        for going, coming in (([(3, 1)], [(5, 6)]), ([(4, 5)], [(3, 1), (6, 2)]), ([(2, 3)], [(4, 4)])):
+            work = {"edge": TableChange(as_table(going), as_table(coming))}
+            python.apply(work)
+            recursion.applied(db, work)
+            assert python.differing(db.query("SELECT * FROM closure")) == 0
+    python.close()
 
 
 def test_the_table_has_a_row_for_each_size() -> None:
     sample = Sample(Spent(20.0, 15.0), "differential", "maintenance rules: edge", 40, 50, 12.5)
     found = RecursionReport("spark", 10, 20, 30, recomputed=[Spent(900.0, 1.0)])
     told = Sample(Spent(60.0, 55.0), "differential", "rederivation on demand: edge", 40, 50, 12.5, 70)
-    found.measurements = [Measurement(10, [sample], external=[told])]
-    [row] = report.table(found).to_pylist()
-    figures = ["10", "20.0", "15.0", "12.5", "900.0", "differential", "40", "50", "60.0", "70"]
+    found.measurements = [Measurement(10, [sample], in_python=[Spent(5.0, 3.0)], external=[told])]
+    [row] = table(found.columns()).to_pylist()
+    figures = ["10", "20.0", "15.0", "12.5", "5.0", "5.0", "900.0", "differential", "40", "50", "60.0", "70"]
     assert [str(value) for value in row.values()] == figures
     assert "by hand" not in row

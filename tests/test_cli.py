@@ -24,7 +24,7 @@ from typer.testing import CliRunner, Result
 import tidemark as tm
 from tidemark.cli.main import app
 from tidemark.cli.script import read_script
-from tidemark.cli.status import Status
+from tidemark.cli.spinner import Status
 
 ROOT = Path(__file__).parent.parent
 INVENTORY = ROOT / "examples" / "inventory" / "inventory.sql"
@@ -440,7 +440,9 @@ class TestStatus:
         assert tidemark("run", "-", "--database", inventory, input=script).exit_code == 0
         output = shown(tidemark("status", "--database", inventory))
         heading, _, *rest = output.splitlines()
-        assert re.fullmatch(re.escape(inventory) + r"  duckdb, version 16, [\d.]+ MiB, 3 tables, 5 views", heading)
+        assert re.fullmatch(
+            re.escape(inventory) + r"  duckdb, version 16 of [-\d]+ [:\d]+, [\d.]+ MiB, 3 tables, 5 views", heading
+        )
         assert rest == [
             "tables",
             "  name      rows  columns  key",
@@ -482,7 +484,8 @@ class TestStatus:
         with tm.connect(target) as database:
             database.execute("CREATE TABLE t (a INT)")
         assert re.search(
-            r"spark, version 1, [\d.]+ KiB, 1 table, 0 views", shown(tidemark("status", "--database", target))
+            r"spark, version 1 of [-\d]+ [:\d]+, [\d.]+ KiB, 1 table, 0 views",
+            shown(tidemark("status", "--database", target)),
         )
 
 
@@ -572,6 +575,15 @@ def test_every_command_has_help() -> None:
     assert all(command in tidemark("--help").stdout for command in commands)
     for command in commands:
         assert tidemark(command, "--help").exit_code == 0
+
+
+def test_without_the_benchmarks_their_command_says_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: ())
+    result = tidemark("bench", "--quick", "--engine", "duckdb")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert "tidemark bench is a package of its own, which is not installed\n" in result.stderr
+    assert "hint: in a clone of the repository, make sets it up; elsewhere: pip install" in result.stderr
 
 
 class TestReadingAScript:

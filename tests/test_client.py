@@ -11,7 +11,8 @@ import pytest
 
 import tidemark as tm
 from tests.support import bag_of, rows
-from tidemark.client import LocalView, ViewHolder, ViewSource, heard
+from tidemark.client import LocalView, ViewHolder, ViewSource
+from tidemark.client import texts as heard
 from tidemark.client.messages import Message
 
 SETUP = """
@@ -160,10 +161,10 @@ def test_what_is_heard_is_bounded_and_forgotten_with_the_source(monkeypatch: pyt
         assert sum(one.size for one in kept._said) <= 200 and kept.since(start) is None
         assert "statements" in source.local_choices(db.version - 4)
         assert "statements" not in source.local_choices(start)
-        assert len(db._store.listeners) == 1
+        assert len(db._store.events.hearers) == 1
         del source, kept
         gc.collect()
-        assert len(db._store.listeners) == 0
+        assert len(db._store.events.hearers) == 0
 
 
 def test_a_statement_does_nothing_to_columns_that_are_not_held() -> None:

@@ -15,6 +15,8 @@ import pytest
 import tidemark as tm
 from tests.support import check_invariant, rows
 
+pytestmark = pytest.mark.slow
+
 WORKER = Path(__file__).parent / "crash_worker.py"
 
 

@@ -13,7 +13,7 @@ import tidemark as tm
 from tests.support import changes_at, check_invariant, materialized, rows, stored
 from tests.test_crash import killed_after
 from tests.test_durability import Open, reopen  # noqa: F401 (a fixture)
-from tidemark.engines.duckdb.changelog import MOST_ROWS_INLINE
+from tidemark.engines.limits import DUCKDB
 from tidemark.engines.spark import SparkEngine
 
 WORKER = Path(__file__).parent / "crash_definitions_worker.py"
@@ -64,7 +64,7 @@ def test_definitions_that_changed_are_there_after_reopening(reopen: Open) -> Non
 
 
 def test_large_changes_that_were_logged_before_have_the_default_too(reopen: Open) -> None:  # noqa: F811
-    count = max(MOST_ROWS_INLINE, 20_000) + 1
+    count = max(DUCKDB.inline_rows, 20_000) + 1
     with reopen() as db:
         db.execute("CREATE TABLE t (a INT, b VARCHAR)")
         db.insert("t", [(i, None) for i in range(count)])

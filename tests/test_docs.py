@@ -29,11 +29,16 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if page.exists()]
-MODULES = sorted(
-    ".".join(file.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
-    for file in (ROOT / "src" / "tidemark").rglob("*.py")
-    if file.name != "__main__.py"
-)
+PACKAGES = (ROOT / "src" / "tidemark", ROOT / "benchmarks" / "tidemark_bench")
+MODULES = [
+    "tests.bags",
+    *sorted(
+        ".".join(file.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__")
+        for package in PACKAGES
+        for file in package.rglob("*.py")
+        if file.name != "__main__.py"
+    ),
+]
 
 FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>```+)(?P<language>[\w+-]*)")
 COMMENT = re.compile(r"^\s*<!--\s*(?P<text>.*?)\s*-->\s*$")
@@ -194,6 +199,35 @@ def test_the_examples_in_the_docstrings_of_a_module_hold(
     assert not runner.summarize(verbose=False).failed, report.getvalue()
 
 
+LINKED = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
+LINK = re.compile(r"\]\((?!https?:)(?P<file>[^)#\s]*)#(?P<anchor>[^)\s]+)\)")
+HEADING = re.compile(r"^#+ +(?P<text>.+?) *$")
+
+
+def prose_of(text: str) -> list[str]:
+    """The lines of a page outside its fenced blocks."""
+    fenced = {line for block in blocks_of("page", text) for line in range(block.line - 1, block.last_line)}
+    return [line for number, line in enumerate(text.splitlines()) if number not in fenced]
+
+
+def anchors_of(text: str) -> set[str]:
+    """What can stand behind the # of a link to a page: its headings as GitHub writes them."""
+    headings = [found["text"] for line in prose_of(text) if (found := HEADING.match(line))]
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def links_to_no_heading(page: Path) -> list[str]:
+    """The links of a page that name a heading which the page that they lead to does not have."""
+    links = [link for line in prose_of(page.read_text()) for link in LINK.finditer(line)]
+    targets = [(page.parent / link["file"] if link["file"] else page, link["anchor"]) for link in links]
+    return [f"{target.name}#{anchor}" for target, anchor in targets if anchor not in anchors_of(target.read_text())]
+
+
+@pytest.mark.parametrize("page", LINKED, ids=[str(page.relative_to(ROOT)) for page in LINKED])
+def test_links_to_headings_lead_to_one(page: Path) -> None:
+    assert not links_to_no_heading(page)
+
+
 class TestThisReader:
     """What reads and runs the pages can itself fail, so it is tested with pages that are wrong."""
 
@@ -237,3 +271,11 @@ class TestThisReader:
     def test_a_block_that_is_never_closed_is_an_error(self) -> None:
         with pytest.raises(ValueError, match=r"page\.md:1: this block is never closed"):
             read_page("page.md", "```python\n")
+
+    def test_a_link_to_a_heading_that_is_not_there_is_found(self, tmp_path: Path) -> None:
+        page, other = tmp_path / "page.md", tmp_path / "other.md"
+        other.write_text("# The `log`, and more\n```text\n# gone\n```\n")
+        page.write_text("# Here\n[a](#here) [b](other.md#the-log-and-more) [c](other.md) [d](https://example.org#x)\n")
+        assert not links_to_no_heading(page)
+        page.write_text("[a](#here) [b](other.md#gone)\n```text\n[c](other.md#gone)\n```\n")
+        assert links_to_no_heading(page) == ["page.md#here", "other.md#gone"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import duckdb
 import pyarrow as pa
 
-from tidemark.engines.duckdb.given import MOST_KEPT, GivenTables
+from tidemark.engines.duckdb.embedded import MOST_KEPT, GivenTables
 
 
 def table(value: int) -> pa.Table:

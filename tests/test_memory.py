@@ -19,6 +19,8 @@ import pytest
 import tidemark as tm
 from tests.support import rows
 
+pytestmark = pytest.mark.slow
+
 ROWS = 1_000_000
 KINDS = 100
 

@@ -1,23 +1,29 @@
 """Look-ups instead of scans: the DuckDB engine finds what is near a delta, by whatever way its size calls for.
 
-Transactions of a few rows go to the interpreter, larger ones to Arrow's joins and to statements; after each, the views
+Transactions of a few rows go to compiled steps, larger ones to Arrow's joins and to statements; after each, the views
 must equal their definitions. Deleted rows are found by their places, and only once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
 import tidemark as tm
-from tests.support import rows
+from tests.support import DUCKDB_ENGINES, rows
 from tidemark.algebra.expressions import Call, Column, Literal
 from tidemark.algebra.plans import Filter, Given, Join, Negate, Plan, Project, Stored, Touched, Union
 from tidemark.algebra.types import BIGINT, BOOLEAN, INT, VARCHAR, Field, Schema
-from tidemark.engines.arrow_joins import joined
-from tidemark.engines.nearby import Question, near
-from tidemark.engines.rows import Rows
-from tidemark.engines.small import evaluate_small
+from tidemark.engines.duckdb import DuckDBEngine
+from tidemark.engines.limits import PROCESS
+from tidemark.engines.local import steps
+from tidemark.engines.local.arrow import joined
+from tidemark.engines.local.lookups import Question, near
+from tidemark.engines.local.steps import evaluate_few
+from tidemark.storage.delta import Rows
 
 SCRIPT = """
     CREATE TABLE item (tenant INT, id BIGINT, kind INT, note VARCHAR, PRIMARY KEY (tenant, id));
@@ -43,8 +49,8 @@ def parts(numbers: range) -> list[tuple[object, ...]]:
     return [(None if n % 11 == 0 else n // 2, n % 4) for n in numbers]
 
 
-def filled(engine: str) -> tm.Database:
-    db = tm.connect(engine)
+def filled(engine: str, make: Callable[[], DuckDBEngine] | None = None) -> tm.Database:
+    db = tm.connect(engine) if make is None else tm.Database(make())
     db.execute(SCRIPT)
     db.insert("kind", [(n, f"k{n}") for n in range(6)] + [(2, "k2"), (None, "none")])
     db.insert("item", items(range(1000)))
@@ -53,7 +59,11 @@ def filled(engine: str) -> tm.Database:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_views_equal_their_definitions_after_transactions_of_any_size(size: int) -> None:
+@pytest.mark.parametrize("few", [-1, PROCESS.few_changed], ids=["by look-ups", "by steps"])
+def test_views_equal_their_definitions_after_transactions_of_any_size(
+    size: int, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "PROCESS", replace(PROCESS, few_changed=few))
     with filled("duckdb") as db:
         with db.transaction() as tx:
             tx.delete("item", items(range(100, 100 + size)))
@@ -64,6 +74,99 @@ def test_views_equal_their_definitions_after_transactions_of_any_size(size: int)
         for view in ("named", "total", "pair"):
             assert not db.audit(view).num_rows
             assert db.changes(view, since=db.version - 1).num_rows
+
+
+@pytest.mark.parametrize("engine", DUCKDB_ENGINES)
+def test_views_equal_their_definitions_however_rows_are_found(engine: str) -> None:
+    with filled("duckdb", DUCKDB_ENGINES[engine]) as db:
+        for size in (*SIZES, 2):
+            with db.transaction() as tx:
+                tx.delete("item", items(range(100, 100 + size)))
+                tx.insert("item", [(2, n, n % 5, f"new {n // 3}") for n in range(100, 100 + size)])
+                tx.insert("part", parts(range(2000, 2000 + size)) * 2)
+                tx.execute("UPDATE kind SET name = name || 'x' WHERE kind = 2")
+                tx.execute("UPDATE part SET amount = 3 WHERE item = 130")
+                tx.execute("DELETE FROM item WHERE tenant = 1 AND id = 555")
+            assert rows(db.query("SELECT COUNT(*) FROM item WHERE tenant = 1 AND id = 555")) == [(0,)]
+            db.insert("item", [(1, 555, 3, "again")])
+            for view in ("named", "total", "pair"):
+                assert not db.audit(view).num_rows
+            with db.transaction() as tx:
+                tx.delete("item", [(2, n, n % 5, f"new {n // 3}") for n in range(100, 100 + size)])
+                tx.insert("item", items(range(100, 100 + size)))
+
+
+def test_arrangements_are_shown_with_their_use() -> None:
+    with tm.connect("duckdb", memory="1GB") as db:
+        db.execute("CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR)")
+        db.insert("t", [(n, f"b{n}") for n in range(100)])
+        for n in range(5):
+            db.execute(f"UPDATE t SET b = 'x' WHERE a = {n}")
+        shown = db.execute("SHOW ARRANGEMENTS")
+        assert shown is not None
+        [row] = shown.to_pylist()
+        assert (row["relation"], row["columns"], row["carried"], row["entries"]) == ("t", "a", "a, b", 100)
+        assert row["hits"] >= 3
+        assert 0 < row["bytes"] < 100_000
+        db.execute("ALTER TABLE t ADD COLUMN c INT DEFAULT 7")
+        assert shown.slice(0, 0).equals(db.execute("SHOW ARRANGEMENTS"))
+        db.execute(
+            "UPDATE t SET b = 'y' WHERE a = 1; UPDATE t SET b = 'z' WHERE a = 1; UPDATE t SET b = 'z' WHERE a = 2"
+        )
+        assert rows(db.query("SELECT * FROM t WHERE a = 1")) == [(1, "z", 7)]
+        assert db.execute("SHOW ARRANGEMENTS").to_pylist()[0]["carried"] == "a, b, c"  # type: ignore[union-attr]
+
+
+def test_rows_with_constants_are_found_by_the_key_and_lists_too() -> None:
+    with tm.Database(DUCKDB_ENGINES["duckdb arranged"]()) as db:
+        db.execute("CREATE TABLE t (a INT, b VARCHAR, c DECIMAL(6,2), PRIMARY KEY (a, b))")
+        db.insert("t", [(n, f"b{n % 3}", n) for n in range(100)])
+        engine = db._store.engine
+        asked: list[tuple[int, ...]] = []
+        lookups = engine._lookups  # type: ignore[attr-defined]
+        find = lookups._find
+
+        def noted(question: Question) -> object:
+            asked.append(question.columns)
+            return find(question)
+
+        lookups._find = noted
+        db.execute("UPDATE t SET c = 1 WHERE b IN ('b1', 'b2', NULL) AND c = 4.0 AND a IN (4, 7, 7)")
+        db.execute("DELETE FROM t WHERE a = 7 AND 'b1' = b")
+        db.execute("DELETE FROM t WHERE c = 50.00")
+        assert (0, 1) in asked
+        assert (2,) in asked
+        assert rows(db.query("SELECT a, c FROM t WHERE c = 1 OR a IN (7, 50)")) == [(1, 1), (4, 1)]
+        shown = db.execute("SHOW ARRANGEMENTS").to_pylist()  # type: ignore[union-attr]
+        assert {row["columns"] for row in shown} == {"a, b", "c"}
+
+
+def test_an_arrangement_by_which_too_much_is_found_goes() -> None:
+    with tm.Database(DUCKDB_ENGINES["duckdb arranged"]()) as db:
+        db.execute("CREATE TABLE t (a INT, b INT)")
+        db.insert("t", [(n, 1) for n in range(60_000)])
+        for n in range(5):
+            db.execute(f"DELETE FROM t WHERE b = 1 AND a + 0 = {n}")
+        assert db.execute("SHOW ARRANGEMENTS").num_rows == 0  # type: ignore[union-attr]
+        assert rows(db.query("SELECT COUNT(*) FROM t")) == [(59_995,)]
+
+
+@pytest.mark.parametrize("memory", [0, "1kB"])
+def test_without_memory_nothing_is_arranged(memory: int | str) -> None:
+    with tm.connect("duckdb", memory=memory) as db:
+        db.execute("CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR)")
+        db.insert("t", [(n, f"b{n}") for n in range(100)])
+        for n in range(5):
+            db.execute(f"UPDATE t SET b = 'x' WHERE a = {n}")
+        assert db.execute("SHOW ARRANGEMENTS").num_rows == 0  # type: ignore[union-attr]
+        assert rows(db.query("SELECT COUNT(*) FROM t WHERE b = 'x'")) == [(5,)]
+
+
+@pytest.mark.parametrize("memory", [-1, "much", 1.5, True])
+def test_memory_is_an_amount(memory: object) -> None:
+    with pytest.raises(tm.TidemarkError) as caught:
+        tm.connect("duckdb", memory=memory)  # type: ignore[arg-type]
+    assert caught.value.code == "option"
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -84,16 +187,20 @@ def test_a_row_that_somebody_else_took_away_meanwhile_is_missed(size: int) -> No
         tx = db.transaction()
         tx.delete("item", items(range(size)))
         db._store.engine._connection.execute("DELETE FROM item WHERE id = 0")  # type: ignore[attr-defined]
+        tx.commit()
         with pytest.raises(tm.TidemarkError, match="should lose") as caught:
-            tx.commit()
+            db.query("SELECT * FROM item")
         assert caught.value.code == "damaged"
+        assert rows(db.query("SELECT id FROM item WHERE id < 300")) == [(n,) for n in range(size, 300)]
+        for view in ("named", "total"):
+            assert not db.audit(view).num_rows
 
 
 def test_a_key_in_use_is_refused_at_every_size() -> None:
     with filled("duckdb") as db:
         for size in SIZES:
             fresh = [(1, 5000 + n, 0, "") for n in range(size - 1)]
-            with pytest.raises(tm.TidemarkError, match="would stand more than once") as caught:
+            with pytest.raises(tm.TidemarkError, match="duplicate key") as caught:
                 db.insert("item", [*fresh, (1, 7, 0, "")])
             assert caught.value.code == "primary_key"
 
@@ -120,11 +227,11 @@ def test_views_that_need_different_columns_of_the_same_rows_share_what_is_found(
 def test_no_column_is_read_that_no_view_needs() -> None:
     with filled("duckdb") as db:
         engine = db._store.engine
+        engine.arrangements = None  # type: ignore[misc]  # what is asked of DuckDB is looked at here
         asked: list[Question] = []
         lookups = engine._lookups  # type: ignore[attr-defined]
         engine._lookups = lambda question: asked.append(lookups._widened(question)) or lookups(question)  # type: ignore
         engine._lookups.forget = lookups.forget  # type: ignore[attr-defined]
-        engine._lookups.of = lookups.of  # type: ignore[attr-defined]
         for number in (1, 2):
             asked.clear()
             db.insert("part", [(number * 10 + 1, 3)])
@@ -209,19 +316,20 @@ def test_null_matches_null_in_a_restriction_so_it_is_not_asked_for() -> None:
     assert not asked.questions
 
 
-def test_arrow_joins_as_the_interpreter_does() -> None:
+def test_arrow_joins_as_compiled_steps_do() -> None:
     right = Given("e", R)
     given = {
         "d": WEIGHTED,
         "e": pa.table({"b": pa.array([10, 10, None], pa.int64()), "c": ["x", "y", "z"], "_weight": [3, 1, 1]}),
     }
+    rows_ = {"d": Rows(Q, table=given["d"]), "e": Rows(R, table=given["e"])}
     kept = Filter(right, Call("ne", (Column(1, "c", VARCHAR, True), Literal("y", VARCHAR)), BOOLEAN, True))
     shown = (Column(3, "c", VARCHAR, True), Column(0, "a", INT, True))
     term: Plan = Project(Join(DELTA, kept, equal(1, 2)), ("c", "a"), shown)
     for plan in (term, Negate(term), Union((term, term))):
-        by_arrow, by_interpreter = joined(plan, given), evaluate_small(plan, given)
+        by_arrow, by_steps = joined(plan, given), evaluate_few(plan, rows_)
         assert by_arrow is not None
-        assert by_interpreter is not None
-        assert by_arrow.to_pylist() == by_interpreter.to_pylist()
+        assert by_steps is not None
+        assert by_arrow.to_pylist() == by_steps.rows.table.to_pylist()
         assert by_arrow.schema == plan.schema.weighted
     assert joined(term, given).to_pylist() == [{"c": "x", "a": 1, "_weight": 3}]  # type: ignore[union-attr]

@@ -27,7 +27,14 @@ SCRIPT = """
 WITHOUT = f"""
 import sys
 
-sys.modules["pandas"] = sys.modules["numpy"] = None  # importing them now fails, as if they were not installed
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "pandas":
+            raise ModuleNotFoundError(name, name=name)
+
+
+sys.meta_path.insert(0, Missing())  # importing pandas now fails, as if it were not installed
 import tidemark as tm
 
 with tm.connect("duckdb") as db:

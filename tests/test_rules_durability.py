@@ -102,3 +102,40 @@ def test_the_history_of_firings_is_as_old_as_the_log_and_counters_are_older(tmp_
             [shown] = db.execute("SHOW RULES").to_pylist()  # type: ignore[union-attr]
             assert (shown["firings"], shown["instances"], shown["failures"]) == (*[10 * round_ + 10] * 2, 0)
             assert db.query("SELECT * FROM log").num_rows == 10 * round_ + 10
+
+
+def sequence_half_way(reopen: Callable[[], tm.Database]) -> None:
+    """What began in a transaction, after the event that would have ended it, is ended by a later process."""
+    with reopen() as db:
+        db.execute("CREATE TABLE e (k INT); CREATE TABLE f (k INT); CREATE TABLE log (w VARCHAR, a INT, b INT)")
+        for coupling in ("deferred", "detached"):
+            for name, events in (
+                ("seq", "INSERT ON e THEN INSERT ON f"),
+                ("all_of", "ANY INSERT ON e UNTIL INSERT ON f"),
+            ):
+                db.execute(f"""
+                    CREATE RULE {name}_{coupling} ON {events}
+                        WHEN SELECT i.k AS a, j.k AS b FROM inserted_e i, inserted_f j
+                        DO INSERT INTO log SELECT '{name} {coupling}', a, b FROM condition
+                        WITH (coupling = '{coupling}');
+                    ACTIVATE RULE {name}_{coupling}""")
+        db.execute("BEGIN; INSERT INTO f VALUES (1); INSERT INTO e VALUES (1); INSERT INTO e VALUES (2); COMMIT")
+        assert rows(db.query("SELECT * FROM log")) == []
+    with reopen() as db:
+        db.execute("BEGIN; INSERT INTO f VALUES (2); INSERT INTO e VALUES (3); COMMIT")
+        expected = [(name, a, 2) for name in ("all_of deferred", "all_of detached") for a in (1, 2)]
+        expected += [(f"seq {coupling}", 2, 2) for coupling in ("deferred", "detached")]
+        assert rows(db.query("SELECT * FROM log")) == sorted(expected)
+    with reopen() as db:
+        db.execute("DELETE FROM log; INSERT INTO f VALUES (3)")
+        names = ("all_of deferred", "all_of detached", "seq deferred", "seq detached")
+        assert rows(db.query("SELECT * FROM log")) == [(name, 3, 3) for name in names]
+
+
+def test_a_sequence_half_way_goes_on_in_another_process(tmp_path: Path) -> None:
+    sequence_half_way(lambda: tm.connect(f"duckdb:{tmp_path / 'data.duckdb'}"))
+
+
+@pytest.mark.spark
+def test_a_sequence_half_way_goes_on_in_another_process_on_a_lake(tmp_path: Path, spark: Any) -> None:
+    sequence_half_way(lambda: tm.connect(spark, lake=str(tmp_path / "lake")))

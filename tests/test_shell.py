@@ -23,12 +23,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import tidemark as tm
+from tidemark.answers.describe import TransactionState, interrupt, relation, transaction_state, watching
 from tidemark.cli.main import app
 from tidemark.cli.shell.completion import suggestions
-from tidemark.cli.shell.history import history_file
-from tidemark.cli.shell.reading import Entry, entries, is_complete
-from tidemark.cli.shell.worker import Worker
-from tidemark.database.inspection import TransactionState, interrupt, relation, transaction_state, watching
+from tidemark.cli.shell.prompt import history_file
+from tidemark.cli.shell.reader import Entry, entries, is_complete
+from tidemark.cli.shell.shell import Worker
 
 TIME = re.compile(r"[\d.]+ m?s\b")
 TABLE = "CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR);\nCREATE MATERIALIZED VIEW v AS SELECT a, b FROM t;\n"
@@ -128,6 +128,10 @@ class TestFromAPipe:
         assert "[script] line 2 of standard input is not UTF-8" in result.stderr
 
 
+def _timeless(text: str) -> str:
+    return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}", "TIME", text)
+
+
 class TestCommands:
     FILLED = TABLE + "INSERT INTO t VALUES (1, 'x'), (2, 'y');\nDELETE FROM t WHERE a = 1;\n"
 
@@ -161,14 +165,15 @@ class TestCommands:
         assert output.endswith("there are no relations yet: CREATE TABLE makes one\n")
 
     def test_changes_shows_versions_and_signs(self) -> None:
-        assert self.answer("\\changes v") == (
-            "     _version  a  b\n  +         3  1  x\n  +         3  2  y\n  −         4  1  x\n"
+        assert _timeless(self.answer("\\changes v")) == (
+            "     _version  _time                       a  b\n"
+            "  +         3  TIME  1  x\n  +         3  TIME  2  y\n  −         4  TIME  1  x\n"
         )
-        assert self.answer("\\changes v 3") == "     _version  a  b\n  −         4  1  x\n"
+        assert _timeless(self.answer("\\changes v 3")).endswith("a  b\n  −         4  TIME  1  x\n")
         assert self.answer("\\changes v 4") == "  no changes\n"
 
     def test_trace_shows_the_steps_of_a_version(self) -> None:
-        assert self.answer("\\trace").startswith("version 4\n  node  strategy    reason")
+        assert _timeless(self.answer("\\trace")).startswith("version 4, committed at TIME\n  node  strategy    reason")
         assert self.answer("\\trace 1") == "version 1 changed nothing that a view reads\n"
 
     def test_timing_and_x_are_switched(self) -> None:
@@ -195,7 +200,7 @@ class TestCommands:
         ],
     )
     def test_a_command_that_cannot_be_run_is_an_error(self, command: str, message: str, hint: str) -> None:
-        result = piped(f"{TABLE}{command}\n")
+        result = piped(f"{TABLE}{command}\n", "--include")
         assert result.exit_code == 1
         assert message in result.stderr
         assert hint in result.stderr
@@ -204,19 +209,69 @@ class TestCommands:
         inner, outer = tmp_path / "in ner.sql", tmp_path / "outer.sql"
         inner.write_text("SELECT 1 AS a;\n")
         outer.write_text(f"\\i '{inner}'\nSELECT 2 AS b;\n")
-        assert shown(piped(f"\\i {outer}\n")) == "SELECT 1 AS a\n  a\n  1\n\nSELECT 2 AS b\n  b\n  2\n"
+        assert shown(piped(f"\\i {outer}\n", "--include")) == "  a\n  1\n\n  b\n  2\n"
 
     def test_an_error_in_a_file_names_the_file(self, tmp_path: Path) -> None:
         script = tmp_path / "wrong.sql"
         script.write_text("SELECT 1 AS a;\n\nSELECT q;\n")
-        result = piped(f"\\i {script}\nSELECT 3 AS c;\n")
+        result = piped(f"\\i {script}\nSELECT 3 AS c;\n", "--include")
         assert (result.exit_code, "c\n" in result.stdout) == (1, False)
-        assert "  wrong.sql, line 3, column 8:\n" in result.stderr
+        assert "line 3, column 8" in result.stderr and "SELECT q" not in result.stderr
+
+    def test_a_script_from_a_pipe_reads_no_file_unless_it_is_allowed_to(self, tmp_path: Path) -> None:
+        secret = tmp_path / "secret"
+        for content in ("hunter2:x:0:0\n", "SELECT 'hunter2';\n", "CREATE TABLE hunter2 (a INT);\n", "\\hunter2\n"):
+            secret.write_text(content)
+            result = piped(f"\\i {secret}\n")
+            assert result.exit_code == 1
+            assert "\\i reads no files in a script from a pipe" in result.stderr and "--include" in result.stderr
+            assert "hunter2" not in result.stdout + result.stderr
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            "hunter2:x:0:0\n",
+            "hunter2\n",
+            "a: 'hunter2\n",
+            "\\hunter2\n",
+            "\\d 'hunter2\n",
+            "SELECT 1 FROM -- hunter2\n",
+        ],
+    )
+    def test_nothing_of_a_file_that_is_no_script_is_shown(self, content: str, tmp_path: Path) -> None:
+        secret, outer = tmp_path / "secret", tmp_path / "outer.sql"
+        secret.write_text(content)
+        outer.write_text(f"\\i {secret}\n")
+        for first in (secret, outer):
+            result = piped(f"BEGIN;\n\\i {first}\n", "--include")
+            assert result.exit_code == 1 and "hunter2" not in result.stdout + result.stderr
+            assert "is not a statement or command" in result.stderr
+
+    def test_statements_of_a_file_are_not_repeated_in_a_pipe(self, tmp_path: Path) -> None:
+        script = tmp_path / "script.sql"
+        script.write_text(
+            "-- hunter2\nCREATE TABLE t (a VARCHAR);\n"
+            "CREATE MATERIALIZED VIEW v AS SELECT a FROM t WHERE a <> 'hunter2';\n"
+            "INSERT INTO t VALUES ('hunter2'); -- hunter2\nBEGIN;\nDELETE FROM t WHERE a = 'hunter2';\n"
+            "INSERT INTO t VALUES ('x');\nCOMMIT;\nBEGIN; DELETE FROM t WHERE a = 'hunter2'; ROLLBACK;\n"
+            "SELECT * FROM t;\n"
+        )
+        result = piped(f"\\i {script}\n", "--include")
+        assert result.exit_code == 0 and "hunter2" not in result.stdout + result.stderr
+        assert "INSERT" in result.stdout and "  a\n  x\n" in result.stdout
+        for last, told in (
+            ("BEGIN; DELETE FROM t WHERE a = 'hunter2';", "the script ends inside a transaction"),
+            ("DELETE FROM t WHERE nothing = 'hunter2'; -- hunter2", "line 1, column 21: there is no column 'nothing'"),
+        ):
+            script.write_text(f"{last}\n")
+            result = piped(f"CREATE TABLE t (a VARCHAR);\n\\i {script}\n", "--include")
+            assert result.exit_code == 1 and told in result.stderr
+            assert "hunter2" not in result.stdout + result.stderr
 
     def test_a_file_that_runs_itself_is_an_error(self, tmp_path: Path) -> None:
         script = tmp_path / "loop.sql"
         script.write_text(f"\\i {script}\n")
-        assert "is run by a file that it runs itself" in piped(f"\\i {script}\n").stderr
+        assert "is run by a file that it runs itself" in piped(f"\\i {script}\n", "--include").stderr
 
 
 class TestReading:
@@ -380,8 +435,9 @@ class TestInspection:
 
             thread = threading.Thread(target=press)
             thread.start()
-            with pytest.raises(tm.TidemarkError, match="Interrupted"):
+            with pytest.raises(tm.TidemarkError, match="interrupted") as caught:
                 database.execute(statement)
+            assert caught.value.code == "interrupted"
             is_over.set()
             thread.join()
             assert database.version == 4

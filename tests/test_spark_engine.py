@@ -24,7 +24,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+import tidemark as tm
 import tidemark.engines.spark.engine as engine_module
+import tidemark.engines.spark.transactions as transactions_module
 from tests.spark_support import (
     ITEMS,
     KINDS,
@@ -67,13 +69,11 @@ from tidemark.algebra.types import (
     decimal,
 )
 from tidemark.engines.spark import SparkEngine
-from tidemark.engines.spark.lake import Lake, local_path
-from tidemark.engines.spark.names import column_names, directory_name
-from tidemark.engines.spark.options import ON_SPARK
+from tidemark.engines.spark.lake import Lake, column_names, directory_name, local_path
 from tidemark.engines.spark.records import Merged
-from tidemark.engines.spark.session import require_java
+from tidemark.engines.spark.session import ON_SPARK, require_java
 from tidemark.errors import TidemarkError
-from tidemark.log.commit import Commit, Creation
+from tidemark.storage.commit import Commit, Creation
 
 pytestmark = pytest.mark.spark
 
@@ -154,12 +154,12 @@ def test_large_deltas_go_through_files_and_come_back(engine: SparkEngine, spark:
 
 
 def test_a_commit_that_fails_leaves_nothing(engine: SparkEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise OSError("disk full")
 
     before, files = content(engine), sorted(Path(engine.path).rglob("*.parquet"))
-    monkeypatch.setattr(engine._transactions, "_write", fail)
-    with pytest.raises(OSError, match="disk full"):
+    monkeypatch.setattr(transactions_module, "write_new", fail)
+    with pytest.raises(TidemarkError, match="disk full"):
         commit(engine, {"items": entries(ITEMS, [(99, 1, "new")])}, created=(Creation("v", ITEMS, items),))
     monkeypatch.undo()
     assert (content(engine), engine.version) == (before, 2)
@@ -374,7 +374,7 @@ DELETING_CHILD = """
 import json, sys
 from tests.spark_support import KINDS, commit, entries
 from tidemark.engines.spark import SparkEngine
-from tidemark.log.commit import Creation
+from tidemark.storage.commit import Creation
 engine = SparkEngine(sys.argv[1], merge_rows=0, compact_every=7, **json.loads(sys.argv[2]))
 engine.load()
 if not engine.version:
@@ -407,7 +407,7 @@ CHILD = """
 import sys
 from tests.spark_support import KINDS, commit, entries
 from tidemark.engines.spark import SparkEngine
-from tidemark.log.commit import Creation
+from tidemark.storage.commit import Creation
 engine = SparkEngine(sys.argv[1], merge_rows=5, compact_every=7)
 engine.load()
 if not engine.version:
@@ -508,6 +508,35 @@ def test_a_small_differential_runs_in_this_process_unless_it_would_read_too_much
     assert len(by_spark) == 7
     assert set(by_spark.values()) == {-1}
     engine.close()
+
+
+def test_what_is_arranged_in_memory_is_not_read_from_the_lake(spark: Any, tmp_path: Path) -> None:
+    with tm.connect(spark, lake=str(tmp_path / "lake")) as db:
+        db.execute(
+            "CREATE TABLE item (id INT PRIMARY KEY, kind INT, price DECIMAL(6,2));"
+            "CREATE TABLE kind (k INT, name VARCHAR);"
+            "CREATE MATERIALIZED VIEW v AS SELECT id, name, price FROM item JOIN kind ON kind = k"
+        )
+        db.insert("item", [(n, n % 200, n) for n in range(600)])
+        db.insert("kind", [(n, f"k{n}") for n in range(200)])
+        for n in range(8):
+            db.execute(f"UPDATE item SET price = price + 1, kind = 9 WHERE id = {n}")
+        engine: Any = db._store.engine
+        used = [row["hits"] for row in db.execute("SHOW ARRANGEMENTS").to_pylist()]  # type: ignore[union-attr]
+        with db.transaction() as tx, pytest.MonkeyPatch.context() as patched:
+            patched.setattr(engine, "evaluate_plainly", never)
+            tx.execute("UPDATE item SET price = 7, kind = 3 WHERE id = 5")
+            tx.commit()
+        assert [row["hits"] for row in db.execute("SHOW ARRANGEMENTS").to_pylist()] > used  # type: ignore[union-attr]
+        assert not db.audit("v").num_rows
+        engine.merge("item")
+        db.execute("UPDATE item SET kind = 4 WHERE id = 5; DELETE FROM kind WHERE k = 3")
+        assert not db.audit("v").num_rows
+        assert not db.query("SELECT * FROM v WHERE name = 'k3'").num_rows
+
+
+def never(*_: object) -> Any:
+    raise AssertionError("a statement ran")
 
 
 def test_an_error_in_this_process_is_not_tried_again_on_spark(engine: SparkEngine, spark: Any) -> None:
@@ -634,7 +663,7 @@ def test_damaged_transactions_are_refused(engine: SparkEngine, spark: Any) -> No
         file.write_text("not json")
     with pytest.raises(TidemarkError) as caught:
         open_engine(path, spark)
-    assert caught.value.code == "not_a_database"
+    assert caught.value.code == "damaged"
     Lake(path).close()
 
 

@@ -18,7 +18,6 @@ from tests.spark_support import ITEMS, KINDS, bag, commit, entries, open_engine
 from tidemark.algebra.plans import Stored
 from tidemark.algebra.types import INT, Field, Schema
 from tidemark.engines.spark import SparkEngine, records
-from tidemark.engines.spark.options import IN_PROCESS
 from tidemark.engines.spark.records import (
     Altered,
     Changed,
@@ -30,7 +29,8 @@ from tidemark.engines.spark.records import (
     Record,
     record_to_json,
 )
-from tidemark.log.commit import Alteration, Creation, Forgetting
+from tidemark.engines.spark.session import IN_PROCESS
+from tidemark.storage.commit import Alteration, Creation, Forgetting
 
 FILE = DataFile("part-0.parquet", 3, 70)
 SMALL, LARGE = Changed("a", inline=True), Changed("a", inserted=(FILE,))
@@ -170,10 +170,11 @@ def test_rows_that_say_nothing_any_more_go(tmp_path: Path) -> None:
     commit(engine, created=(Creation("kinds", KINDS),))
     for number in range(30):
         commit(engine, {"kinds": entries(KINDS, [(number, "x")])}, trace="[]")
-    engine.forget({"kinds": Forgetting(25, None)}, 25, {})
+    engine.forget({"kinds": Forgetting(25, None)}, 25, {}, oldest=24)
     held = engine._transactions._read(["version", "record"])
     plain = held.filter(records.are_plain(held["record"]))
-    assert sorted(plain["version"].to_pylist()) == list(range(26, 32))
+    assert sorted(plain["version"].to_pylist()) == list(range(24, 32)), "from the oldest on they say when they were"
+    assert engine.times()["version"].to_pylist() == [1, *range(24, 32)]
     engine.close()
     engine = open_engine(tmp_path / "lake", None, **IN_PROCESS)
     assert (engine.version, engine.rows("kinds")) == (31, 30)

@@ -11,7 +11,7 @@ import pytest
 import tidemark as tm
 from tests.support import check_invariant, rows
 from tidemark.engines.spark import SparkEngine
-from tidemark.engines.spark.options import ON_SPARK
+from tidemark.engines.spark.session import ON_SPARK
 
 pytestmark = pytest.mark.spark
 

@@ -331,3 +331,14 @@ def test_what_is_kept_for_one_that_lags_is_not_made_anew_with_every_cut(
     assert sum(read) < 12 * 400, "each row costs the same, however many there are"
     db.refresh("late")
     assert db.audit("late").num_rows == 0 and db.query("SELECT COUNT(*) AS n FROM late")["n"].to_pylist() == [400]
+
+
+def test_a_clock_that_is_set_back_does_not_hold_a_change_up() -> None:
+    now = [dt.datetime(2027, 1, 1, 8)]
+    with tm.connect("duckdb", clock=lambda: now[0]) as db:
+        db.execute("CREATE TABLE t (a INT)")
+        changes = db.subscribe("t", since=1, max_staleness=60)
+        now[0] -= dt.timedelta(days=1)
+        db.execute("INSERT INTO t VALUES (1)")
+        now[0] += dt.timedelta(minutes=2)
+        assert changes.poll() is not None

@@ -19,8 +19,10 @@ import pytest
 import tidemark as tm
 from tests.oracle import check_against_oracle
 from tests.support import check_invariant
-from tidemark.cli.bench.queries import QUERIES, TABLES
 from tidemark.engines.spark import SparkEngine
+from tidemark_bench.queries import QUERIES, TABLES
+
+pytestmark = pytest.mark.slow
 
 TRANSACTIONS = 20
 PARAMETERS: dict[str, tuple[str, ...]] = {

@@ -5,12 +5,25 @@
 >>> _ = db.execute("CREATE TABLE stock (item INT PRIMARY KEY, quantity INT)")
 >>> _ = db.execute("CREATE MATERIALIZED VIEW low AS SELECT item FROM stock WHERE quantity < 10")
 >>> _ = db.execute("INSERT INTO stock VALUES (1, 5), (2, 50)")
->>> db.changes("low").to_pylist()
+>>> db.changes("low").drop_columns(["_time"]).to_pylist()
 [{'item': 1, '_version': 3, '_weight': 1}]
 >>> db.close()
 """
 
-from tidemark.database import (
+from tidemark.errors import (
+    ConstraintError,
+    EvaluationError,
+    InternalError,
+    InUseError,
+    Place,
+    StatementError,
+    StorageError,
+    TidemarkError,
+    TransactionError,
+    UnsupportedError,
+    VersionError,
+)
+from tidemark.session import (
     Advice,
     Change,
     Classification,
@@ -22,7 +35,6 @@ from tidemark.database import (
     Transaction,
     connect,
 )
-from tidemark.errors import Place, TidemarkError
 
 __version__ = "0.1.0"
 
@@ -30,13 +42,22 @@ __all__ = [
     "Advice",
     "Change",
     "Classification",
+    "ConstraintError",
     "Database",
+    "EvaluationError",
+    "InUseError",
+    "InternalError",
     "Place",
     "Result",
     "Results",
+    "StatementError",
+    "StorageError",
     "Subscription",
     "Synced",
     "TidemarkError",
     "Transaction",
+    "TransactionError",
+    "UnsupportedError",
+    "VersionError",
     "connect",
 ]

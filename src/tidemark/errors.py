@@ -2,7 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final, Self, cast
+
+HALVES: Final = dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}")
+"""Halves of surrogate pairs, which no terminal, file or engine takes, and one whole character for each."""
+
+
+def half_character(text: str) -> int | None:
+    """Where a text has half of a surrogate pair: Python's texts can, others cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return error.start
+    return None
+
+
+def printable(text: str) -> str:
+    return text if half_character(text) is None else text.translate(HALVES)
 
 
 @dataclass(frozen=True)
@@ -22,28 +40,35 @@ class Place:
           SELECT nam FROM t
                  ^^^
         """
-        lines = self.text.split("\n")
+        lines = self.text.translate(HALVES).split("\n")
         source = lines[min(self.line, len(lines)) - 1]
         caret = " " * (self.column - 1) + "^" * max(1, self.width)
         return f"line {self.line}, column {self.column}:\n  {source}\n  {caret}"
 
 
 class TidemarkError(Exception):
-    """The one exception type of Tidemark.
+    """The base of Tidemark's exceptions, and how each of them is made.
 
     ``code`` is stable and meant for programs, ``message`` says what was wrong, ``place`` where in the SQL
-    text, and ``hint`` what to do about it.
+    text, and ``hint`` what to do about it. The code decides the family, which is the class of the error.
 
     >>> str(TidemarkError("unknown_column", "there is no column 'x'", hint="columns: a, b"))
     "[unknown_column] there is no column 'x'\\nhint: columns: a, b"
+    >>> isinstance(TidemarkError("not_null", "the column 'a' has no value"), ConstraintError)
+    True
     """
+
+    def __new__(cls, code: object = None, *arguments: object, **named: object) -> Self:
+        """An error of the family that the table has for the code; of a class that is named, that class."""
+        chosen = CODES.get(str(code), cls) if cls is TidemarkError else cls
+        return cast("Self", super().__new__(chosen))
 
     def __init__(self, code: str, message: str, *, place: Place | None = None, hint: str | None = None) -> None:
         super().__init__(code, message)
         self.code = code
-        self.message = message
+        self.message = printable(message)
         self.place = place
-        self.hint = hint
+        self.hint = None if hint is None else printable(hint)
 
     def __str__(self) -> str:
         parts = [f"[{self.code}] {self.message}"]
@@ -52,6 +77,147 @@ class TidemarkError(Exception):
         if self.hint is not None:
             parts.append(f"hint: {self.hint}")
         return "\n".join(parts)
+
+    def within(self, where: str) -> TidemarkError:
+        """The same error, told with what it happened in.
+
+        >>> print(TidemarkError("overflow", "300 does not fit", hint="CAST").within("column 'a'"))
+        [overflow] column 'a': 300 does not fit
+        hint: CAST
+        """
+        return self.restated(f"{where}: {self.message}")
+
+    def restated(
+        self, message: str | None = None, *, place: Place | None = None, hint: str | None = None
+    ) -> TidemarkError:
+        """The same error in other words, with another place or another hint; what is not given stays."""
+        told = TidemarkError(
+            self.code,
+            self.message if message is None else message,
+            place=self.place if place is None else place,
+            hint=self.hint if hint is None else hint,
+        )
+        told.__cause__ = self.__cause__
+        return told
+
+    def without_place(self) -> TidemarkError:
+        """The same error for readers who do not have the text that it has a place in."""
+        told = self.restated()
+        told.place = None
+        return told
+
+
+class StatementError(TidemarkError):
+    """What a statement or a call asks for is wrong as it is written, or names what is not there."""
+
+
+class UnsupportedError(TidemarkError):
+    """What is asked for cannot be had: Tidemark, or this installation, does not have it."""
+
+
+class ConstraintError(TidemarkError):
+    """The rows would violate what was declared of them."""
+
+
+class EvaluationError(TidemarkError):
+    """A value, a view or an action could not be computed, or not within its limits."""
+
+
+class TransactionError(TidemarkError):
+    """The transaction, or the connection, is not in a state in which this can be done."""
+
+
+class VersionError(TidemarkError):
+    """A point of the history was asked for that is not there, or does not follow the one before."""
+
+
+class InUseError(TidemarkError):
+    """Somebody else is at work: the same can succeed later."""
+
+
+class StorageError(TidemarkError):
+    """What is stored cannot be opened, read or written."""
+
+
+class InternalError(TidemarkError):
+    """A fault in Tidemark itself."""
+
+
+CODES: Final[Mapping[str, type[TidemarkError]]] = {
+    "syntax": StatementError,
+    "unknown_function": StatementError,
+    "unknown_relation": StatementError,
+    "unknown_column": StatementError,
+    "unknown_rule": StatementError,
+    "unknown_parameter": StatementError,
+    "parameter": StatementError,
+    "unknown_entry": StatementError,
+    "unknown_dialect": StatementError,
+    "ambiguous_name": StatementError,
+    "duplicate_column": StatementError,
+    "reserved_name": StatementError,
+    "exists": StatementError,
+    "type": StatementError,
+    "columns": StatementError,
+    "grouping": StatementError,
+    "ordering": StatementError,
+    "not_deterministic": StatementError,
+    "approximate_key": StatementError,
+    "cycle": StatementError,
+    "arity": StatementError,
+    "unsafe": StatementError,
+    "not_stratified": StatementError,
+    "too_complex": StatementError,
+    "not_a_table": StatementError,
+    "not_a_view": StatementError,
+    "not_materialized": StatementError,
+    "wrong_kind": StatementError,
+    "dependents": StatementError,
+    "no_key": StatementError,
+    "stopped": StatementError,
+    "target": StatementError,
+    "option": StatementError,
+    "not_allowed": StatementError,
+    "script": StatementError,
+    "unsupported": UnsupportedError,
+    "not_incremental": UnsupportedError,
+    "java_missing": UnsupportedError,
+    "primary_key": ConstraintError,
+    "not_null": ConstraintError,
+    "check": ConstraintError,
+    "assertion": ConstraintError,
+    "absent": ConstraintError,
+    "division_by_zero": EvaluationError,
+    "cardinality": EvaluationError,
+    "overflow": EvaluationError,
+    "invalid_value": EvaluationError,
+    "runaway": EvaluationError,
+    "out_of_memory": EvaluationError,
+    "interrupted": EvaluationError,
+    "timeout": EvaluationError,
+    "action": EvaluationError,
+    "cascade": EvaluationError,
+    "evaluation_failed": EvaluationError,
+    "transaction": TransactionError,
+    "doomed": TransactionError,
+    "closed": TransactionError,
+    "version": VersionError,
+    "time": VersionError,
+    "redefined": VersionError,
+    "message": VersionError,
+    "no_change": VersionError,
+    "busy": InUseError,
+    "in_use": InUseError,
+    "not_a_database": StorageError,
+    "permission": StorageError,
+    "format": StorageError,
+    "storage_failed": StorageError,
+    "commit_unknown": StorageError,
+    "damaged": StorageError,
+    "backup": StorageError,
+    "internal": InternalError,
+}
+"""The family of each code. The page of errors has the same order."""
 
 
 def too_complex() -> TidemarkError:

@@ -16,25 +16,24 @@ from typing import Any
 from sqlglot import exp, parse_one
 
 import tidemark as tm
+from tests.bags import Bag, bag, changes, minus, plus
 from tidemark.algebra.expressions import TRUE, Expression, Value
 from tidemark.algebra.keys import RelationKeys, keys_of
 from tidemark.algebra.plans import Aggregate, Filter, Given, Plan, Project, Scan, State, relations_of
 from tidemark.algebra.scalar import value_of
 from tidemark.algebra.types import Field
-from tidemark.analysis.autonomy import Rule
-from tidemark.analysis.autonomy_updates import Deletion, Update
-from tidemark.calculus.as_of import Block, delta_name, resolve
-from tidemark.calculus.bags import Bag, bag, changes, minus, plus
+from tidemark.analysis.autonomy.criteria import Criterion
+from tidemark.analysis.autonomy.dml import Deletion, Update
+from tidemark.calculus.as_of import Block, delta_name, new, resolve
 from tidemark.calculus.extrema import has_extrema
 from tidemark.calculus.group import merged_delta, partial_sums, touched_before, with_column_keys
-from tidemark.calculus.states import new
-from tidemark.database.pairing import relation_keys
 from tidemark.engines.reference.evaluate import evaluate
 from tidemark.network import Network, Node, NodeKind
-from tidemark.network.nodes import expand, refresh
-from tidemark.sql.catalog import Catalog, Table
-from tidemark.sql.changes import bind_delete, bind_update
-from tidemark.sql.text import Source
+from tidemark.sql.bind.changes import bind_delete, bind_update
+from tidemark.sql.catalog.catalog import Catalog, Table
+from tidemark.sql.parse.text import Source
+from tidemark.state.pairs import relation_keys
+from tidemark.strategy.nodes import expand, refresh
 
 Row = tuple[Any, ...]
 Tables = dict[str, Bag]
@@ -153,12 +152,12 @@ def _passes_checks(table: Table, row: Row) -> bool:
     return all(value_of(check.condition, row) is not False for check in table.checks)
 
 
-def undecided(rule: Rule, node: Node, stored: Bag, table: str, delta: Bag) -> Bag:
+def undecided(rule: Criterion, node: Node, stored: Bag, table: str, delta: Bag) -> Bag:
     """The entries of a change that the rule does not decide."""
     return {} if rule.undecided is None else _evaluate(rule.undecided, node, stored, table, delta)
 
 
-def derived(rule: Rule, node: Node, stored: Bag, table: str, delta: Bag) -> Bag:
+def derived(rule: Criterion, node: Node, stored: Bag, table: str, delta: Bag) -> Bag:
     """The change of what is stored, by the rule. Nothing but the stored rows and the change is there to be read."""
     if not rule.of_input:
         return _evaluate(rule.delta, node, stored, table, delta)
@@ -176,7 +175,7 @@ def derived(rule: Rule, node: Node, stored: Bag, table: str, delta: Bag) -> Bag:
     return evaluate(merged, {}, given | {"before": known})
 
 
-def _staged(rule: Rule, node: Node, stored: Bag, table: str, delta: Bag) -> Bag:
+def _staged(rule: Criterion, node: Node, stored: Bag, table: str, delta: Bag) -> Bag:
     """A grouping with extrema: the stages of the network, with the rule's rows as the first."""
     block = Block(changed=frozenset({table}))
     stages = refresh(node, frozenset({table}), block).stages
@@ -238,7 +237,7 @@ def _near(world: World, table: str, content: Bag, values: tuple[Value, ...], cha
     return content
 
 
-def check(world: World, table: str, node: Node, rule: Rule, tables: Tables, after: Bag) -> bool:
+def check(world: World, table: str, node: Node, rule: Criterion, tables: Tables, after: Bag) -> bool:
     """Whether the rule decides a change; if it does, it must be right."""
     delta = changes(tables[table], after)
     if any(

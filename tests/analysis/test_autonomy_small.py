@@ -8,10 +8,10 @@ import random
 import pytest
 
 from tests.analysis.instances import Row, Tables, World
-from tidemark.analysis.autonomy_kept import Kept
-from tidemark.analysis.autonomy_small import Coming, deleted_from, inserted_into
-from tidemark.analysis.autonomy_updates import Deletion
-from tidemark.calculus.bags import Bag, bag, plus
+from tests.bags import Bag, bag, plus
+from tidemark.analysis.autonomy.content import Coming, deleted_from, inserted_into
+from tidemark.analysis.autonomy.dml import Deletion
+from tidemark.analysis.autonomy.stored import Kept
 
 R1 = "CREATE TABLE r1 (h INT NOT NULL, i INT NOT NULL);"
 R1_KEYED = "CREATE TABLE r1 (h INT PRIMARY KEY, i INT NOT NULL);"

@@ -7,27 +7,26 @@ import random
 import pytest
 
 from tests.analysis.instances import Tables, World, derived, random_transitions, undecided
+from tests.analysis.nonessential import is_nonessential
+from tests.bags import Bag, bag, changes, compose
 from tidemark.algebra.expressions import Column, Literal, transform
 from tidemark.algebra.printing import show_plan
 from tidemark.algebra.scalar import value_of
 from tidemark.algebra.types import INT, Field
-from tidemark.analysis.autonomy import Rule
-from tidemark.analysis.autonomy_advice import advice
-from tidemark.analysis.autonomy_boundaries import boundaries
-from tidemark.analysis.autonomy_classes import Class, classified
-from tidemark.analysis.autonomy_kept import Kept
-from tidemark.analysis.autonomy_sight import Sight
-from tidemark.analysis.autonomy_statements import deleted_by_condition, updated_by_condition
-from tidemark.analysis.autonomy_updates import Deletion, Insertion, Update
-from tidemark.calculus.bags import Bag, bag, changes, compose
+from tidemark.analysis.autonomy.boundaries import boundaries
+from tidemark.analysis.autonomy.classes import Class, advice_of, class_of
+from tidemark.analysis.autonomy.criteria import Criterion
+from tidemark.analysis.autonomy.dml import Deletion, Insertion, Update, deleted_by_condition, updated_by_condition
+from tidemark.analysis.autonomy.stored import Kept
+from tidemark.analysis.autonomy.visible import Sight
 from tidemark.network import Node
 
 
-def rule_of(world: World, node: Node, statement: Deletion | Update) -> Rule | None:
+def rule_of(world: World, node: Node, statement: Deletion | Update) -> Criterion | None:
     kept = Kept.of(node.name, node.plan)
     by = deleted_by_condition if isinstance(statement, Deletion) else updated_by_condition
     found = by(kept, statement, world.checks)  # type: ignore[arg-type]
-    return found if isinstance(found, Rule) else None
+    return found if isinstance(found, Criterion) else None
 
 
 THESIS = """
@@ -45,7 +44,7 @@ def thesis(query: str, tables: str = THESIS) -> tuple[World, Node]:
 
 def test_example_4_3_an_insertion_is_autonomous_without_a_join() -> None:
     world, node = thesis("SELECT DISTINCT h, i FROM r1 WHERE h > 10 AND i = 5")
-    verdict = classified(node.name, node.plan, Insertion("r1"), world.keys, world.checks)
+    verdict = class_of(Kept.of(node.name, node.plan), Insertion("r1"), world.keys, world.checks)
     assert verdict.kind is Class.AUTONOMOUS
     (rule,) = verdict.rules
     assert derived(rule, node, {}, "r1", bag([(6, 10), (12, 5)])) == {(12, 5, 1): 1}
@@ -53,7 +52,7 @@ def test_example_4_3_an_insertion_is_autonomous_without_a_join() -> None:
 
 def test_example_4_3_an_insertion_is_not_autonomous_with_a_join() -> None:
     world, node = thesis("SELECT DISTINCT h, i FROM r1, r2 WHERE i = j AND h > 10")
-    verdict = classified(node.name, node.plan, Insertion("r1"), world.keys, world.checks)
+    verdict = class_of(Kept.of(node.name, node.plan), Insertion("r1"), world.keys, world.checks)
     assert verdict.kind is not Class.AUTONOMOUS
 
 
@@ -75,7 +74,7 @@ def test_example_4_4_the_extended_attributes() -> None:
     assert [names[column] for column in sorted(sight.extended)] == ["i", "j", "k"]
     for text, expected in [("h < 30", True), ("h < 10", False), ("h < 30 OR i = 3", True), ("h < 10 OR i = 3", False)]:
         statement = world.statement(f"DELETE FROM r1 WHERE {text}")
-        assert sight.is_nonessential(statement.where) is expected
+        assert is_nonessential(sight, statement.where) is expected
         assert (sight.asked(statement.where) is not None) is expected
 
 
@@ -196,7 +195,7 @@ def test_a_statement_that_a_rule_decides_leaves_nothing_undecided(name: str) -> 
     for _ in range(25):
         statement = world.statement(statements(chance))
         for node in world.nodes(statement.relation):
-            verdict = classified(node.name, node.plan, statement, world.keys, world.checks)
+            verdict = class_of(Kept.of(node.name, node.plan), statement, world.keys, world.checks)
             if verdict.kind is not Class.AUTONOMOUS:
                 continue
             (rule,) = verdict.rules
@@ -240,8 +239,8 @@ def test_what_a_statement_is_to_a_view_and_what_the_view_would_have_to_show(
 ) -> None:
     world = World.of(SHOP)
     node, statement = world.network.nodes["v"], world.statement(text)
-    verdict = classified("v", node.plan, statement, world.keys, world.checks)
-    given = advice("v", node.plan, statement, world.keys, world.checks)
+    verdict = class_of(Kept.of("v", node.plan), statement, world.keys, world.checks)
+    given = advice_of(Kept.of("v", node.plan), statement, world.keys, world.checks)
     assert (verdict.kind, [list(a.columns) for a in given if a.kind is Class.AUTONOMOUS]) == (kind, shown)
 
 

@@ -11,8 +11,8 @@ from tidemark.algebra.expressions import TRUE, Column, Expression, Literal, tran
 from tidemark.algebra.printing import show_expression
 from tidemark.algebra.scalar import value_of
 from tidemark.algebra.types import DATE, INT, VARCHAR, Field
-from tidemark.analysis.boundaries import delete_boundary, insert_boundary, update_boundary
-from tidemark.analysis.statements import delete_verdict, insert_verdict, update_verdict
+from tidemark.analysis.relevance.dml import delete_verdict, insert_verdict, update_verdict
+from tidemark.analysis.relevance.shapes import delete_boundary, insert_boundary, update_boundary
 
 PARAMETER = Field("p", INT, nullable=False)
 P = Column(2, "p", INT, nullable=False)

@@ -17,11 +17,11 @@ from tidemark.algebra.plans import Filter, Given, Project, Stored
 from tidemark.algebra.scalar import value_of
 from tidemark.algebra.types import BOOLEAN, Kind
 from tidemark.engines.duckdb import DuckDBEngine
-from tidemark.engines.reference.arrow import from_bag, to_bag
 from tidemark.engines.reference.evaluate import Bag
 from tidemark.engines.spark import SparkEngine
-from tidemark.engines.spark.options import ON_SPARK
-from tidemark.log.commit import Creation
+from tidemark.engines.spark.session import ON_SPARK
+from tidemark.storage.commit import Creation
+from tidemark.storage.delta import from_bag, to_bag
 
 WORLD = World(
     (

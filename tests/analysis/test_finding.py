@@ -12,8 +12,7 @@ from tests.analysis.conditions import NUMBERS, all_rows, call, conditions, numbe
 from tidemark.algebra.expressions import Column, Expression, Literal, conjunction
 from tidemark.algebra.scalar import value_of
 from tidemark.algebra.types import INT, VARCHAR
-from tidemark.analysis.finding import Finder
-from tidemark.analysis.intervals import Intervals
+from tidemark.analysis.relevance.index import Finder, Intervals
 
 ROWS = all_rows(NUMBERS)
 FILTERS = st.lists(st.one_of(st.none(), conditions(simple=True)), max_size=12)

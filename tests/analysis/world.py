@@ -13,16 +13,16 @@ from tidemark.algebra.plans import Plan, Scan, Stored, transform
 from tidemark.algebra.scalar import value_of
 from tidemark.algebra.types import Kind
 from tidemark.analysis.conditions import Facts
-from tidemark.analysis.relevance import Influence, influence
-from tidemark.database.records import define
+from tidemark.analysis.relevance.filters import Influence, influence
 from tidemark.engines.reference.evaluate import Bag, evaluate
 from tidemark.errors import TidemarkError
-from tidemark.sql.catalog import Catalog, Table
-from tidemark.sql.changes import DeleteRows, InsertRows, UpdateRows, bind_delete, bind_insert, bind_update
-from tidemark.sql.parsing import parse_script
-from tidemark.sql.queries import QueryBinder
-from tidemark.sql.statements import Delete, Insert, Query, Update
-from tidemark.sql.text import Source
+from tidemark.sql.bind.changes import DeleteRows, InsertRows, UpdateRows, bind_delete, bind_insert, bind_update
+from tidemark.sql.bind.queries import QueryBinder
+from tidemark.sql.catalog.catalog import Catalog, Table
+from tidemark.sql.parse.script import parse_script
+from tidemark.sql.parse.statements import Delete, Insert, Query, Update
+from tidemark.sql.parse.text import Source
+from tidemark.state.records import define
 
 Row = tuple[Value, ...]
 Instance = Mapping[str, Bag]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,17 @@ from typing import Any
 import pytest
 
 import tidemark as tm
-from tests.support import check_invariant
-from tidemark.engines.duckdb import DuckDBEngine
+from tests.effort import IS_QUICK
+from tests.support import DUCKDB_ENGINES, check_invariant
 from tidemark.engines.spark import SparkEngine
-from tidemark.engines.spark.options import IN_PROCESS, ON_SPARK
+from tidemark.engines.spark.session import IN_PROCESS, ON_SPARK
 
 SPARK: dict[str, dict[str, Any]] = {"spark": {}, "spark forced": ON_SPARK, "spark in process": IN_PROCESS}
 """As users have it; with all that is stored read by Spark; with statements of this process alone."""
-HERE = ("reference", "duckdb", "duckdb by statements")
+FORCED = "spark forced"
+HERE = ("reference", *DUCKDB_ENGINES)
+QUICK_WAYS = ("duckdb", "duckdb by statements", "duckdb", "duckdb arranged")
+"""Beside the reference the quick run has one of them for each test, the same one each time; the full run has all."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -26,15 +30,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     On Spark a test takes seconds, so a module whose tests look at one side of it only names the variants that can tell
     anything new, as ``SPARK_VARIANTS``: what an expression means is seen when Spark evaluates it, and what a statement
     of the facade does is seen as users have it. A test may also name its engines itself. On other
-    kinds of sessions (``make test-cluster``) all variants are there.
+    kinds of sessions (``make test-cluster``) all variants are there; in the quick run there is one.
     """
     named = any("engine" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
     if named or "engine" not in metafunc.fixturenames:
         return
     is_local = os.environ.get("TIDEMARK_TEST_SPARK", "local") == "local"
     variants = getattr(metafunc.module, "SPARK_VARIANTS", tuple(SPARK)) if is_local else tuple(SPARK)
+    if IS_QUICK:
+        variants = variants[:1] if FORCED not in variants else (FORCED,)
     on_spark = [pytest.param(name, marks=pytest.mark.spark) for name in variants]
-    metafunc.parametrize("engine", [*HERE, *on_spark], indirect=True)
+    chosen = QUICK_WAYS[zlib.crc32(metafunc.definition.nodeid.encode()) % len(QUICK_WAYS)]
+    here = ("reference", chosen) if IS_QUICK else HERE
+    metafunc.parametrize("engine", [*here, *on_spark], indirect=True)
 
 
 @pytest.fixture
@@ -55,6 +63,6 @@ def open_database(engine: str, request: pytest.FixtureRequest, path: Path) -> tm
     if engine in SPARK:
         session: Any = request.getfixturevalue("spark")
         return tm.Database(SparkEngine(str(path / "lake"), session, **SPARK[engine]))
-    if engine == "duckdb by statements":
-        return tm.Database(DuckDBEngine(by_statements=True, gather_at=3))
+    if engine in DUCKDB_ENGINES:
+        return tm.Database(DUCKDB_ENGINES[engine]())
     return tm.connect(engine)

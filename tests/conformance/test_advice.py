@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -36,7 +37,8 @@ STATEMENTS = (
 @pytest.fixture
 def db(db: tm.Database, monkeypatch: pytest.MonkeyPatch) -> tm.Database:
     """Proofs about statements are tried where many rows would have to be read; here always."""
-    monkeypatch.setattr(importlib.import_module("tidemark.network.propagate"), "WORTH_A_PROOF", 0)
+    engine = db._store.engine
+    monkeypatch.setattr(engine, "limits", replace(engine.limits, worth_a_proof=0))
     return db
 
 
@@ -44,7 +46,7 @@ def db(db: tm.Database, monkeypatch: pytest.MonkeyPatch) -> tm.Database:
 def questions(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """What is asked meanwhile about formulas, of the solver or of the class that needs none."""
     asked: list[str] = []
-    solving = importlib.import_module("tidemark.analysis.solving")
+    solving = importlib.import_module("tidemark.analysis.solver")
     with monkeypatch.context() as patched:
         for name in ("model_by_differences", "model_by_solver"):
             original = getattr(solving, name)
@@ -172,7 +174,7 @@ def test_of_one_shape_only_the_first_deletion_is_proved_when_it_runs(
 @pytest.mark.parametrize("template", STATEMENTS)
 def test_boundaries_say_what_proofs_say(db: tm.Database, monkeypatch: pytest.MonkeyPatch, template: str) -> None:
     db.execute(THESIS)
-    classifying = importlib.import_module("tidemark.database.classifying")
+    classifying = importlib.import_module("tidemark.answers.classify")
     kinds = set()
     for value in (-1, 0, 10, 11, 12, 13, 40, 99, 100, 101):
         statement = template.format(*[value] * template.count("{}"))

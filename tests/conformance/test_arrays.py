@@ -267,3 +267,47 @@ def test_what_arrays_are_not(db: tm.Database) -> None:
         with pytest.raises(tm.TidemarkError) as error:
             db.execute(text)
         assert error.value.code in ("unsupported", "type", "ordering"), text
+
+
+def test_an_array_of_a_query(db: tm.Database) -> None:
+    """ARRAY(SELECT …) has all rows of the query in its order; ARRAY[(SELECT …)] has one element."""
+    db.execute("CREATE TABLE t (a INT, b INT); INSERT INTO t VALUES (1, 3), (2, 1), (3, 2), (NULL, 0)")
+    for query, expected in {
+        "SELECT a FROM t ORDER BY b": [None, 2, 3, 1],
+        "SELECT a FROM t ORDER BY b DESC LIMIT 2": [1, 3],
+        "SELECT a FROM t ORDER BY b OFFSET 1": [2, 3, 1],
+        "SELECT a FROM t": [1, 2, 3, None],
+        "(SELECT a FROM t)": [1, 2, 3, None],
+        "SELECT a FROM t WHERE a > 3": [],
+        "SELECT 1 UNION ALL SELECT 2 ORDER BY 1 DESC": [2, 1],
+        "VALUES (2), (1)": [1, 2],
+        "WITH q AS (SELECT b AS x FROM t) SELECT x FROM q WHERE x > 0 ORDER BY x DESC": [3, 2, 1],
+        "SELECT DISTINCT b % 2 FROM t ORDER BY 1": [0, 1],
+        "SELECT COUNT(*) FROM t": [4],
+    }.items():
+        assert db.query(f"SELECT ARRAY({query}) AS x").to_pylist() == [{"x": expected}], query
+    assert db.query("SELECT ARRAY[(SELECT MAX(a) FROM t)] AS x").to_pylist() == [{"x": [3]}]
+    assert db.query("SELECT ARRAY[(SELECT a FROM t WHERE a > 3)] AS x").to_pylist() == [{"x": [None]}]
+    for query in ("SELECT a, b FROM t", "SELECT ARRAY[a] FROM t", "SELECT ROW(a) FROM t"):
+        with pytest.raises(tm.TidemarkError) as caught:
+            db.query(f"SELECT ARRAY({query})")
+        assert caught.value.code == "type"
+
+
+def test_a_view_with_arrays_of_queries(db: tm.Database) -> None:
+    db.execute("CREATE TABLE t (a INT, b INT); INSERT INTO t VALUES (1, 3), (2, 1), (3, 2), (NULL, 0)")
+    db.execute("CREATE TABLE g (k INT); INSERT INTO g VALUES (0), (2), (9), (NULL)")
+    db.execute(
+        "CREATE MATERIALIZED VIEW v AS SELECT k, ARRAY(SELECT a FROM t WHERE b <= k ORDER BY b * k DESC, a) AS x,"
+        " ARRAY(SELECT a FROM t ORDER BY b LIMIT 2) AS y FROM g"
+    )
+    assert rows(db.query("SELECT k, x FROM v")) == [(None, ()), (0, (None,)), (2, (3, 2, None)), (9, (1, 3, 2, None))]
+    db.execute("BEGIN; INSERT INTO t VALUES (5, 1); DELETE FROM t WHERE a IS NULL; INSERT INTO g VALUES (-1); COMMIT")
+    assert rows(db.query("SELECT * FROM v")) == [
+        (None, (), (2, 5)),
+        (-1, (), (2, 5)),
+        (0, (), (2, 5)),
+        (2, (3, 2, 5), (2, 5)),
+        (9, (1, 3, 2, 5), (2, 5)),
+    ]
+    assert rows(db.query("SELECT k FROM g WHERE 3 = ANY(ARRAY(SELECT a FROM t WHERE b < k))")) == [(9,)]

@@ -7,23 +7,21 @@ from typing import Any
 import pyarrow as pa
 
 import tidemark as tm
+from tests.bags import Bag
 from tests.support import weights_of
 from tidemark.algebra.expressions import Call, Expression, Literal
 from tidemark.algebra.plans import Plan, Stored, relations_of
 from tidemark.algebra.types import BOOLEAN, INT
-from tidemark.analysis.autonomy import autonomy
-from tidemark.analysis.autonomy_kept import Kept
-from tidemark.analysis.autonomy_rule import Rule
-from tidemark.analysis.autonomy_statements import deleted_by_condition, updated_by_condition
-from tidemark.analysis.autonomy_updates import Deletion, Update
+from tidemark.analysis.autonomy.criteria import autonomy
+from tidemark.analysis.autonomy.dml import Deletion, Update, deleted_by_condition, updated_by_condition
+from tidemark.analysis.autonomy.stored import Criterion, Kept
 from tidemark.calculus.as_of import Block, delta_name, resolve
-from tidemark.calculus.bags import Bag
 from tidemark.calculus.terms import distribute
-from tidemark.database.pairing import relation_keys
 from tidemark.engines.reference.evaluate import evaluate
-from tidemark.network.nodes import Node, NodeKind
-from tidemark.network.settle import settle
 from tidemark.passes import optimize
+from tidemark.state.pairs import relation_keys
+from tidemark.strategy.nodes import Node, NodeKind
+from tidemark.strategy.settle import settle
 
 SPARK_VARIANTS = ("spark forced",)
 
@@ -102,7 +100,7 @@ def test_the_rules_about_statements(db: tm.Database) -> None:
             deleted_by_condition(kept, Deletion("c", beyond), {}),
             updated_by_condition(kept, Update("c", cells, beyond), {}),
         ):
-            if isinstance(found, Rule):
+            if isinstance(found, Criterion):
                 tried += 1
                 mine, expected = both(db, node, found.delta, "c")
                 assert mine == expected

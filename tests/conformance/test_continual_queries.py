@@ -438,3 +438,24 @@ def test_triggers_look_at_relations_of_every_kind(db: tm.Database, changes: str)
     assert results() == expected
     db.execute("SELECT * FROM lazy; REFRESH snap")
     assert results() == expected, "nothing has changed since"
+
+
+def test_a_failure_after_the_commit_of_an_execution_does_not_take_its_tidemark_back(
+    db: tm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next execution would tell the same changes again, and the content would have rows twice."""
+    create(db, "TRIGGER ON CHANGE")
+    bring = db._continual._bring
+    failures = [tm.TidemarkError("internal", "no memory for what follows the commit")]
+
+    def failing_once(work: Any) -> None:
+        bring(work)
+        if failures:
+            raise failures.pop()
+
+    monkeypatch.setattr(db._continual, "_bring", failing_once)
+    db.execute("INSERT INTO account VALUES (3, 'Cy', 300)")
+    assert not failures, "the failure was not met"
+    db.execute("INSERT INTO account VALUES (4, 'Di', 400)")
+    assert rows(db.query("SELECT id FROM q")) == [(1,), (2,), (3,), (4,)]
+    assert [listed(result.inserted) for result in delivered(db)] == [[(3, "Cy", 300)], [(4, "Di", 400)]]

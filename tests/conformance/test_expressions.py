@@ -469,3 +469,20 @@ def test_aggregates_of_doubles_that_are_not_finite_or_become_so(
     assert [str(value) for value in row.values()] == expected
     rows_over = db.query("SELECT s, p, d FROM w").to_pylist()
     assert [list(map(str, r.values())) for r in rows_over if r["d"] is not None] == [expected] * 2
+
+
+def test_prefix_operators_bind_looser_than_arithmetic(one: tm.Database) -> None:
+    """As in PostgreSQL, to the right of another operator too; a minus in front binds tighter than all arithmetic."""
+    assert values(one, "~1 + 1", "~1 * 2", "~1 - 1", "~i + i", "i + ~1 + 1", "2 * ~i - 6", "- ~i + 1") == (
+        *(-3, -3, -1, -15),
+        *(4, -4, 9),
+    )
+    assert values(one, "~i & 3", "~i << 1", "1 | ~i", "~i = -8", "~i::BIGINT + 1", "~ -i", "(~i) + 1") == (
+        *(0, -16, -7, True),
+        *(-9, 6, -7),
+    )
+    assert values(one, "|/ 4.0 + 5", "|/ i + 2", "||/ 8 * 8", "1 + |/ i + 2", "|/ 4 ^ 2") == (3.0, 3.0, 4.0, 4.0, 4.0)
+    assert values(one, "@ i - 9", "@ -i + 3", "@i", "@ -d", "1 - @ i - 9") == (2, 4, 7, D("2.50"), -1)
+    assert values(one, "-2 ^ 2", "- i + 1", "-i * 2", "-i::BIGINT") == (4.0, -6, -14, -7)
+    assert values(one, "s !~ 'x'", "NOT i = 7 AND TRUE", "s ~ 'S' || 't'") == (True, False, True)
+    assert code_of(one, "!TRUE") == code_of(one, "!!TRUE") == "syntax"

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tidemark as tm
+from tests.effort import examples
 from tests.support import bag_of
 
 SPARK_VARIANTS = ("spark forced",)
@@ -89,7 +90,7 @@ def test_an_age_alone_is_refused_because_there_is_no_type_of_intervals(one: tm.D
 moments = st.datetimes(dt.datetime(1890, 1, 1), dt.datetime(2110, 1, 1))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.tuples(moments, moments), min_size=1, max_size=20))
 def test_ages_are_those_that_duckdb_gives(pairs: list[tuple[dt.datetime, dt.datetime]]) -> None:
     units = ("year", "month", "day", "hour", "minute")

@@ -26,10 +26,10 @@ INSERT INTO sale VALUES (10, 1, 5), (11, 1, 6), (12, 2, 7), (13, NULL, 8);
 
 def pairs(db: tm.Database, relation: str, since: int) -> set[tuple[Any, ...]]:
     found = db.changes(relation, since=since, paired=True)
-    assert found.column_names == ["_version", "_change", "key", "old", "new"]
+    assert found.column_names == ["_version", "_change", "key", "old", "new", "_time"]
     shown = []
     for change in found.to_pylist():
-        key, old, new = (None if part is None else tuple(part.values()) for part in list(change.values())[2:])
+        key, old, new = (None if part is None else tuple(part.values()) for part in list(change.values())[2:5])
         shown.append((change["_version"], change["_change"], key, old, new))
     assert [version for version, *_ in shown] == sorted(version for version, *_ in shown)
     assert len(set(shown)) == len(shown)

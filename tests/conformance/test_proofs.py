@@ -5,7 +5,7 @@ They are tried where many rows would have to be read; here always.
 
 from __future__ import annotations
 
-import importlib
+from dataclasses import replace
 
 import pytest
 
@@ -17,7 +17,8 @@ SPARK_VARIANTS = ("spark forced",)
 
 @pytest.fixture
 def db(db: tm.Database, monkeypatch: pytest.MonkeyPatch) -> tm.Database:
-    monkeypatch.setattr(importlib.import_module("tidemark.network.propagate"), "WORTH_A_PROOF", 0)
+    engine = db._store.engine
+    monkeypatch.setattr(engine, "limits", replace(engine.limits, worth_a_proof=0))
     return db
 
 

@@ -87,3 +87,27 @@ def test_more_rows_matter_to_a_count(shop: tm.Database) -> None:
         tx.execute("DELETE FROM customer WHERE id = 2")
         tx.execute("INSERT INTO customer VALUES (4, 'north', 0, 'd'), (5, 'north', 0, 'e')")
     assert changes_at(shop, "customers") == {(3,): -1, (4,): 1}
+
+
+@pytest.mark.parametrize("count", [2, 3, 40])
+def test_sharing_a_join_undoes_no_relevance(db: tm.Database, count: int) -> None:
+    db.execute("CREATE TABLE a (k INT, x INT); CREATE TABLE b (k INT, y INT)")
+    with db.transaction() as tx:
+        tx.insert("a", [(i, 100 + i) for i in range(50)])
+        tx.insert("b", [(i % 50, i) for i in range(500)])
+        for number in range(count):
+            tx.execute(
+                f"CREATE MATERIALIZED VIEW v{number} AS "
+                f"SELECT a.x, b.y FROM a JOIN b ON a.k = b.k WHERE a.x > {100 + number}"
+            )
+    db.execute("INSERT INTO a VALUES (1, 5)")
+    trace = db.trace(db.version).to_pylist()
+    assert {step["strategy"] for step in trace} == {"irrelevant"}
+    assert sum(step["rows_read"] for step in trace) == 0
+    assert "can matter to anything that reads it" in trace[0]["reason"]
+    db.execute("INSERT INTO a VALUES (1, 5), (1, 101), (NULL, 200)")
+    assert changes_at(db, "v0") == {(101, y): 1 for y in range(1, 500, 50)}
+    assert changes_at(db, "v1") == {}
+    db.execute("UPDATE a SET x = 99 WHERE x = 101 OR x = 5")
+    assert changes_at(db, f"v{count - 1}") == {}
+    assert changes_at(db, "v0") == {(101, y): -2 for y in range(1, 500, 50)}

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tidemark as tm
+from tests.effort import examples
 from tests.oracle import check_against_oracle
 from tests.support import changes_at, check_invariant, rows
 from tidemark.algebra.functions import canonical
@@ -350,7 +351,7 @@ structs = st.none() | st.tuples(st.none() | st.integers(-1, 2), st.none() | st.s
 table_rows = st.lists(st.tuples(st.integers(1, 5), structs), max_size=6)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(table_rows, min_size=1, max_size=4), st.data())
 def test_views_over_structs_hold_what_duckdb_makes_of_their_definitions(
     history: list[Any], data: st.DataObject

@@ -70,7 +70,7 @@ def test_an_open_transaction_sees_the_past_as_it_was(db: tm.Database) -> None:
         ("SELECT * FROM account AS OF VERSION 4.5", "version"),
         ("CREATE VIEW old AS SELECT * FROM account AS OF VERSION 4", "unsupported"),
         ("WITH a AS (SELECT 1 AS one) SELECT * FROM a AS OF VERSION 4", "unsupported"),
-        ("SELECT * FROM account FOR SYSTEM_TIME AS OF 4", "unsupported"),
+        ("SELECT * FROM account FOR SYSTEM_TIME AS OF 4", "version"),
         ("DELETE FROM account WHERE id = 1 AS OF VERSION 4", "unsupported"),
     ],
 )

@@ -255,3 +255,43 @@ def test_not_a_number_and_negative_zero_have_one_value_each(db: tm.Database) -> 
     assert changes_at(db, "j") == {(2.0, 1.0): -1, (4.0, 3.0): -1}
     db.execute("DELETE FROM f WHERE x = 0 OR x > 1000000")
     assert db.query("SELECT * FROM g").num_rows == 0 and db.query("SELECT * FROM f").num_rows == 0
+
+
+def test_a_second_begin_fails_and_dooms_the_open_transaction(db: tm.Database) -> None:
+    db.execute("CREATE TABLE t (a INT); INSERT INTO t VALUES (1)")
+    db.execute("BEGIN; INSERT INTO t VALUES (2)")
+    with pytest.raises(tm.TidemarkError) as caught:
+        db.execute("BEGIN")
+    assert caught.value.code == "transaction"
+    for statement in ("SELECT * FROM t", "INSERT INTO t VALUES (3)", "EXPLAIN t", "SHOW TABLES"):
+        with pytest.raises(tm.TidemarkError) as caught:
+            db.execute(statement)
+        assert caught.value.code == "doomed", statement
+    with pytest.raises(tm.TidemarkError) as caught:
+        db.query("SELECT * FROM t")
+    assert caught.value.code == "doomed"
+    db.execute("ROLLBACK")
+    assert rows(db.query("SELECT * FROM t")) == [(1,)]
+
+
+def test_every_statement_that_fails_in_an_open_transaction_dooms_it(db: tm.Database) -> None:
+    db.execute("CREATE TABLE t (a INT); CREATE SNAPSHOT s AS SELECT a FROM t REFRESH ON DEMAND")
+    for statement in (
+        "BEGIN",
+        "REFRESH s",
+        "ALTER LOG SET (versions = 10)",
+        "EXPLAIN nothing",
+        "AUDIT nothing",
+        "AUDIT t",
+        "EXPLAIN WHY (1) IN nothing",
+        "EXPLAIN EFFECT OF DELETE FROM nothing ON s",
+        "SELECT nothing",
+        "SELEC",
+    ):
+        db.execute("BEGIN; INSERT INTO t VALUES (2)")
+        with pytest.raises(tm.TidemarkError):
+            db.execute(statement)
+        with pytest.raises(tm.TidemarkError) as caught:
+            db.query("SELECT * FROM t")
+        assert caught.value.code == "doomed", statement
+        db.execute("ROLLBACK")

@@ -16,8 +16,8 @@ import tidemark as tm
 from tests.conformance.conftest import SPARK
 from tests.conformance.test_continual_queries import SETUP, Clock, delivered
 from tests.support import check_invariant, rows
-from tidemark.engines.base import Engine
 from tidemark.engines.duckdb import DuckDBEngine
+from tidemark.engines.engine import Engine
 from tidemark.engines.reference import ReferenceEngine
 from tidemark.engines.spark import SparkEngine
 

@@ -182,3 +182,11 @@ def test_a_view_may_be_named_why(db: tm.Database) -> None:
     db.execute("CREATE TABLE t (a INT); CREATE VIEW why AS SELECT a FROM t")
     assert lines(db, "EXPLAIN why")[0] == "view why (a INT)"
     assert lines(db, "EXPLAIN WHY NOT (1) IN why")[0] == "(a = 1) is not in why"
+
+
+def test_any_row_can_be_asked_for(shop: tm.Database) -> None:
+    assert shop.why("big", {}).is_there
+    shop.execute("CREATE TABLE empty (a INT); CREATE VIEW nothing AS SELECT a FROM empty WHERE a > 1")
+    assert str(shop.why_not("empty", {})) == "empty has no rows"
+    assert str(shop.why_not("nothing", {})) == "any row is not in nothing\n└─ empty has no rows"
+    assert str(shop.why_not("customer", {"id": 9})) == "no row of customer has id = 9"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tidemark.algebra.clauses import Anything, Assign, Atom, Condition, Const, DatalogRule, Grouping, Var
 from tidemark.algebra.functions import rank
-from tidemark.algebra.rules import Anything, Assign, Atom, Condition, Const, Grouping, Rule, Var
 from tidemark.algebra.scalar import value_of
 from tidemark.datalog.program import Program
 
@@ -32,7 +32,7 @@ def evaluate(program: Program, base: Relations) -> dict[str, Rows]:
     return relations
 
 
-def derive(rule: Rule, relations: Relations) -> Rows:
+def derive(rule: DatalogRule, relations: Relations) -> Rows:
     assignments: list[dict[int, Any]] = [{}]
     for atom in rule.atoms:
         assignments = [
@@ -71,7 +71,7 @@ def value_at(argument: Any, assignment: dict[int, Any]) -> Any:
     return argument.literal.value if isinstance(argument, Const) else assignment[argument.index]
 
 
-def settled(rule: Rule, assignment: dict[int, Any]) -> dict[int, Any] | None:
+def settled(rule: DatalogRule, assignment: dict[int, Any]) -> dict[int, Any] | None:
     """The assignment with what the rule assigns, if all conditions hold."""
     waiting = [part for part in rule.body if isinstance(part, Assign | Condition)]
     while waiting:
@@ -94,7 +94,7 @@ def settled(rule: Rule, assignment: dict[int, Any]) -> dict[int, Any] | None:
     return assignment
 
 
-def head(rule: Rule, assignment: dict[int, Any]) -> tuple[Any, ...]:
+def head(rule: DatalogRule, assignment: dict[int, Any]) -> tuple[Any, ...]:
     return tuple(value_at(argument, assignment) for argument in rule.head.arguments)
 
 

@@ -11,12 +11,13 @@ from hypothesis import given, settings
 
 from tests.datalog import naive
 from tests.datalog.programs import CLOSURE, PROGRAMS, RELATIONS, contents
+from tests.effort import examples
 from tidemark.algebra.types import INT, Field, Schema
-from tidemark.datalog.evaluate import evaluate
-from tidemark.datalog.fixpoint import Limits
+from tidemark.datalog.fixpoint import RecursionLimits
 from tidemark.datalog.program import bind_program
 from tidemark.datalog.relations import Memory
 from tidemark.errors import TidemarkError
+from tidemark.strategy.recursion.complete import evaluate_program as evaluate
 
 
 def content(text: str, **relations: set[tuple[Any, ...]]) -> dict[str, set[tuple[Any, ...]]]:
@@ -25,7 +26,7 @@ def content(text: str, **relations: set[tuple[Any, ...]]) -> dict[str, set[tuple
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(base=contents)
 def test_semi_naive_evaluation_gives_what_nested_loops_give(name: str, base: dict[str, naive.Rows]) -> None:
     program = PROGRAMS[name]
@@ -92,7 +93,7 @@ def test_a_condition_that_can_fail_is_asked_of_what_the_others_leave() -> None:
 def test_a_recursion_without_end_is_stopped_by_its_limits() -> None:
     program = bind_program("n(x) :- node(x). n(x + 1) :- n(x).", RELATIONS)
     base = Memory({"node": {(0,)}})
-    for limits in (Limits(rounds=100), Limits(rows=100)):
+    for limits in (RecursionLimits(rounds=100), RecursionLimits(rows=100)):
         with pytest.raises(TidemarkError) as raised:
             evaluate(program, base, limits)
         assert raised.value.code == "runaway"
@@ -147,7 +148,7 @@ def sql() -> Any:
 def test_sql_that_says_the_same_gives_the_same(text: str, sql: Any) -> None:
     predicate, query = SQL[text]
 
-    @settings(max_examples=15, deadline=None)
+    @settings(max_examples=examples(15), deadline=None)
     @given(base=contents)
     def check(base: dict[str, naive.Rows]) -> None:
         for name, rows in base.items():

@@ -15,7 +15,7 @@ from tidemark.datalog.syntax import (
     Constant,
     Negated,
     Operation,
-    Source,
+    ProgramSource,
     Variable,
     Wildcard,
 )
@@ -143,7 +143,7 @@ def test_places_count_in_the_text_around_the_program() -> None:
     text = "CREATE MATERIALIZED VIEW v (x) AS DATALOG $$\n  v(x) :- q(X). $$;"
     start, end = text.index("$$") + 2, text.rindex("$$")
     with pytest.raises(TidemarkError) as raised:
-        parse(Source(text, start, end))
+        parse(ProgramSource(text, start, end))
     assert raised.value.place is not None
     assert (raised.value.place.line, raised.value.place.column) == (2, 13)
     assert raised.value.place.pointer().splitlines()[1].strip() == "v(x) :- q(X). $$;"

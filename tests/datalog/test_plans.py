@@ -7,6 +7,7 @@ from hypothesis import given, settings
 
 from tests.datalog import naive
 from tests.datalog.programs import PROGRAMS, RELATIONS, contents
+from tests.effort import examples
 from tidemark.algebra.plans import Plan, Scan, Stored
 from tidemark.algebra.printing import show_plan
 from tidemark.datalog.plans import expanded, plans_of
@@ -21,7 +22,7 @@ def resolved(plan: Plan) -> Plan:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(base=contents)
 def test_the_plans_of_a_program_hold_at_its_fixpoint(name: str, base: dict[str, naive.Rows]) -> None:
     """Each predicate's plan, over the content of all predicates, gives the predicate's content again."""
@@ -33,7 +34,7 @@ def test_the_plans_of_a_program_hold_at_its_fixpoint(name: str, base: dict[str, 
         assert evaluate(resolved(plan), stored, {}) == stored[predicate], predicate
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(base=contents)
 def test_a_program_without_recursion_is_one_plan(base: dict[str, naive.Rows]) -> None:
     program = PROGRAMS["an aggregate and a plain clause"]

@@ -17,20 +17,21 @@ import tidemark as tm
 from tests.datalog import naive
 from tests.datalog.programs import PROGRAMS, RELATIONS, contents
 from tests.datalog.random_programs import programs
+from tests.effort import examples
 from tests.proofs import resolved
 from tidemark.algebra.plans import Fixpoint, Plan, Scan, walk
 from tidemark.algebra.scalar import Row
 from tidemark.algebra.types import INT, Field, Schema
-from tidemark.datalog.fixpoint import Limits
+from tidemark.datalog.fixpoint import RecursionLimits
 from tidemark.datalog.program import Program, bind_program
-from tidemark.datalog.ranks import Facts
+from tidemark.datalog.proofs import Facts
 from tidemark.datalog.relations import Memory
 from tidemark.engines.reference.evaluate import evaluate
 from tidemark.provenance import Absence, Derivation, Kind
 from tidemark.provenance.clauses import Clauses
-from tidemark.provenance.explaining import Explaining
 from tidemark.provenance.fixpoints import Parts, fixpoint_absence, fixpoint_derivation
 from tidemark.provenance.questions import Pattern, Questions
+from tidemark.provenance.why import Explaining
 
 
 class Stored:
@@ -104,13 +105,13 @@ def check_program(program: Program, base: Mapping[str, Any], choice: Any) -> Non
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=examples(4), deadline=None)
 @given(base=contents, data=st.data())
 def test_programs(name: str, base: dict[str, Any], data: st.DataObject) -> None:
     check_program(PROGRAMS[name], base, data.draw)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(program=programs, base=contents, data=st.data())
 def test_random_programs(program: Program, base: dict[str, Any], data: st.DataObject) -> None:
     check_program(program, base, data.draw)
@@ -152,7 +153,7 @@ def test_only_what_the_row_can_come_from_is_read() -> None:
 
 def test_a_runaway_recursion_is_stopped() -> None:
     program = bind_program("p(x) :- node(x). p(x + 1) :- p(x).", RELATIONS)
-    clauses = Clauses(Facts(program, Memory({"node": {(0,)}}), Limits(rounds=50)), Stored({"node": {(0,)}}))
+    clauses = Clauses(Facts(program, Memory({"node": {(0,)}}), RecursionLimits(rounds=50)), Stored({"node": {(0,)}}))
     with pytest.raises(tm.TidemarkError, match="more than 50 rounds"):
         clauses.explain("p", {0: -1})
 

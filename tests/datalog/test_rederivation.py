@@ -10,16 +10,15 @@ from hypothesis import given, settings
 from tests.datalog import naive
 from tests.datalog.programs import PROGRAMS, changes
 from tests.datalog.test_maintenance import EDGE, EDGES, GRAPH, OTHERS, after, assert_exact, pairs
-from tidemark.algebra.rules import listing
+from tests.effort import examples
+from tidemark.algebra.clauses import listing
 from tidemark.algebra.types import VARCHAR, Field, Schema
-from tidemark.datalog.changes import Change
-from tidemark.datalog.evaluate import evaluate
 from tidemark.datalog.fixpoint import Evaluation
-from tidemark.datalog.maintain import maintain
+from tidemark.datalog.maintain import FactChange, maintain
 from tidemark.datalog.program import bind_program
-from tidemark.datalog.rederivation_rules import demand_program
-from tidemark.datalog.rederive import rederive
-from tidemark.datalog.relations import Memory, Rows
+from tidemark.datalog.rederive import demand_program, rederive
+from tidemark.datalog.relations import IndexedRows, Memory
+from tidemark.strategy.recursion.complete import evaluate_program as evaluate
 
 PAIR = Schema((Field("a", VARCHAR, nullable=False), Field("b", VARCHAR, nullable=False)))
 
@@ -72,20 +71,20 @@ def test_example_3_the_rules_of_figure_3_as_corrected() -> None:
 
 def test_example_4_the_rest_of_the_graph_is_never_touched() -> None:
     edges = Watched({"edge": EDGES | OTHERS})
-    found = rederive(GRAPH, edges, {"edge": Change(plus=pairs("hd"), minus=pairs("bc"))})
-    assert found.changes["closure"] == Change(pairs("hd hc hg"), pairs("ac ag bc bg"))
+    found = rederive(GRAPH, edges, {"edge": FactChange(plus=pairs("hd"), minus=pairs("bc"))})
+    assert found.changes["closure"] == FactChange(pairs("hd hc hg"), pairs("ac ag bc bg"))
     assert not any(cell.isdigit() for row in edges.seen for cell in row), "G' was read"
     whole = naive.evaluate(GRAPH, {"edge": set(EDGES)})["closure"]
     assert 0 < found.rederived["closure"] <= len(whole)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(change=changes())
 def test_changes_are_exact(name: str, change: tuple[dict[str, Any], dict[str, Any], dict[str, Any]]) -> None:
     program = PROGRAMS[name]
     old, plus, minus = change
-    changed = {r: Change(frozenset(plus[r]), frozenset(minus[r])) for r in old}
+    changed = {r: FactChange(frozenset(plus[r]), frozenset(minus[r])) for r in old}
     found = rederive(program, Memory(old), changed)
     assert_exact(program, old, after(old, changed), dict(found.changes))
     content = naive.evaluate(program, old)
@@ -115,7 +114,7 @@ def test_two_streams_from_the_change_find_rows_that_never_were() -> None:
     wrong = set(evaluate(printed, Memory({**old, "sdel": deleted}))["pdel"])
     assert wrong - pairs("ac bd") == pairs("ad bc"), "the printed rules are as wrong as they were"
     program = bind_program(text, relations)
-    assert rederive(program, Memory(old), {"s": Change(minus=deleted)}).changes["p"].minus == pairs("ac bd")
+    assert rederive(program, Memory(old), {"s": FactChange(minus=deleted)}).changes["p"].minus == pairs("ac bd")
 
 
 def test_one_chain_keeps_what_holds_it_together() -> None:
@@ -131,11 +130,11 @@ def test_one_chain_keeps_what_holds_it_together() -> None:
 
 def test_effects_that_do_not_wait_for_answers_report_idle_insertions() -> None:
     """A second way from a to c is no change; before the demand for (a, c) is answered, E1 takes it for one."""
-    change = Change(plus=pairs("ac"))
+    change = FactChange(plus=pairs("ac"))
     rules = demand_program(GRAPH)
     (stratum,) = rules.strata
     relations = {"edge": "ab bc", "edge^ins": "ac", "edge^del": "", "edge^new": "ab bc ac", "closure": ""}
-    early = Evaluation({name: Rows(pairs(text)) for name, text in relations.items()})
+    early = Evaluation({name: IndexedRows(pairs(text)) for name, text in relations.items()})
     early.add([*stratum.deletions.rules, *stratum.additions.rules, *stratum.idle])
     early.add(rule for rule in stratum.maintenance.additions if rule.head.predicate == "closure^new")
     early.run()
@@ -150,7 +149,7 @@ def test_an_insertion_reads_the_new_state_on_both_sides_of_a_negation() -> None:
     relations = dict.fromkeys(("r", "s", "t"), EDGE)
     program = bind_program("p(x, y) :- r(x, y), not s(x, y), t(x, y).", relations)
     old = {"r": set(pairs("ab")), "s": set(pairs("ab")), "t": set(pairs("ab"))}
-    changed = {"s": Change(minus=pairs("ab")), "t": Change(minus=pairs("ab"))}
+    changed = {"s": FactChange(minus=pairs("ab")), "t": FactChange(minus=pairs("ab"))}
     assert not rederive(program, Memory(old), changed).changes["p"]
     assert not maintain(program, Memory(naive.evaluate(program, old)), changed)["p"]
 
@@ -167,8 +166,8 @@ def test_negation_waits_for_what_it_asks() -> None:
         "oneway^ins(x, y) :- link^ins(x, y), not closure^new(y, x)."
     ]
     old = {"edge": pairs("bc cd da"), "link": frozenset[Any]()}
-    assert not rederive(program, Memory(old), {"link": Change(plus=pairs("ab"))}).changes["oneway"]
-    cut = {"link": Change(plus=pairs("ab")), "edge": Change(minus=pairs("cd"))}
+    assert not rederive(program, Memory(old), {"link": FactChange(plus=pairs("ab"))}).changes["oneway"]
+    cut = {"link": FactChange(plus=pairs("ab")), "edge": FactChange(minus=pairs("cd"))}
     assert rederive(program, Memory(old), cut).changes["oneway"].plus == pairs("ab")
 
 
@@ -178,8 +177,8 @@ def test_groups_are_rederived_by_their_keys() -> None:
         {"edge": EDGE},
     )
     edges = Watched({"edge": EDGES | OTHERS})
-    found = rederive(program, edges, {"edge": Change(plus=pairs("cx"))})
-    assert found.changes["size"] == Change(
+    found = rederive(program, edges, {"edge": FactChange(plus=pairs("cx"))})
+    assert found.changes["size"] == FactChange(
         plus=frozenset({("a", 4), ("b", 3), ("c", 2), ("d", 3), ("e", 6), ("f", 7)}),
         minus=frozenset({("a", 3), ("b", 2), ("c", 1), ("d", 2), ("e", 5), ("f", 6)}),
     )

@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 import tidemark as tm
+from tests.bags import bag, delta, delta_union, plus, rollback
 from tests.support import changes_at, check_invariant, rows
 from tidemark.algebra.expressions import Call, shift
 from tidemark.algebra.plans import Join, Project, Scan, State
 from tidemark.algebra.types import BOOLEAN, INT, Field, Schema
 from tidemark.calculus.as_of import Block, delta_name, resolve
-from tidemark.calculus.bags import bag, delta, delta_union, plus, rollback
-from tidemark.calculus.partial import partial_differentials
+from tidemark.calculus.chain import partial_differentials
 from tidemark.engines.reference.evaluate import evaluate
 
 Q = Schema((Field("x", INT), Field("y", INT)))

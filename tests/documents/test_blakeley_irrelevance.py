@@ -9,9 +9,7 @@ from tidemark.algebra.plans import Filter, Scan
 from tidemark.algebra.printing import show_expression
 from tidemark.algebra.scalar import value_of
 from tidemark.algebra.types import INT, Field
-from tidemark.analysis.boundaries import delete_boundary
-from tidemark.analysis.relevance import Influence
-from tidemark.analysis.statements import (
+from tidemark.analysis.relevance.dml import (
     Verdict,
     cells_of,
     condition_of,
@@ -19,7 +17,9 @@ from tidemark.analysis.statements import (
     insert_verdict,
     update_verdict,
 )
-from tidemark.sql.changes import DeleteRows, InsertRows, UpdateRows
+from tidemark.analysis.relevance.filters import Influence
+from tidemark.analysis.relevance.shapes import delete_boundary
+from tidemark.sql.bind.changes import DeleteRows, InsertRows, UpdateRows
 
 WIDE = World(("CREATE TABLE r1 (h INT, i INT, j INT)", "CREATE TABLE r2 (k INT, l INT)"))
 BOUNDED = World(

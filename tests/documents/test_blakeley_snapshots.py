@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidemark as tm
+from tests.documents.new_values import Stamped, deleted_ids, refresh
+from tests.effort import examples
 from tests.support import rows, weights_of
 from tidemark.algebra.plans import Stored
-from tidemark.continual.new_values import Stamped, deleted_ids, refresh
-from tidemark.sql.catalog import View
+from tidemark.sql.catalog.catalog import View
 
 R1 = [(10, 20, 1, 81), (11, 30, 3, 82), (12, 40, 4, 96), (13, 50, 7, 84)]
 R2 = [(20, 500, 8, 83), (30, 550, 9, 85), (30, 552, 10, 90), (40, 570, 11, 91)]
@@ -82,7 +83,7 @@ VALUES = st.integers(8, 14)
 ROWS = st.dictionaries(st.integers(1, 6), st.tuples(VALUES, VALUES), max_size=6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(ROWS, ROWS, ROWS, ROWS)
 def test_procedures_7_1_and_7_2_give_the_new_snapshot(
     old1: dict[int, tuple[int, int]],

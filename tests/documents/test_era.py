@@ -12,15 +12,14 @@ from typing import Any
 import pytest
 
 import tidemark as tm
+from tests.bags import bag, changes, compose, deleted, delta, inserted
 from tests.support import changes_at, check_invariant
 from tidemark.algebra.expressions import TRUE, Call, Literal, conjunction, shift
 from tidemark.algebra.plans import Difference, Distinct, Filter, Join, Plan, Project, Scan, State, Union
 from tidemark.algebra.printing import show_algebra
 from tidemark.algebra.types import BOOLEAN, INT, VARCHAR, Field, Schema
-from tidemark.calculus.as_of import Block, delta_name, resolve
-from tidemark.calculus.bags import bag, changes, compose, deleted, delta, inserted
+from tidemark.calculus.as_of import Block, delta_name, old, resolve
 from tidemark.calculus.chain import differentiate
-from tidemark.calculus.states import old
 from tidemark.engines.reference.evaluate import evaluate
 from tidemark.passes import optimize
 

@@ -16,6 +16,7 @@ import pytest
 
 import tidemark as tm
 from tests.support import bag_of, check_invariant
+from tidemark.engines.duckdb.settings import configure
 
 TABLES = {
     "part": "p_partkey INT NOT NULL, p_brand VARCHAR NOT NULL, p_size INT NOT NULL",
@@ -112,6 +113,7 @@ def content(seed: int) -> dict[str, list[tuple[Any, ...]]]:
 @pytest.mark.parametrize("query", QUERIES)
 def test_the_query_stays_exact(engine: str, query: str) -> None:
     oracle = duckdb.connect()
+    configure(oracle)
     with tm.connect(engine) as db:
         for table, columns in TABLES.items():
             db.execute(f"CREATE TABLE {table} ({columns})")

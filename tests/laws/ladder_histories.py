@@ -91,7 +91,15 @@ def condition(choice: random.Random, table: str, alias: str = "") -> str:
 
 
 def definition(choice: random.Random) -> str:
-    shape = choice.choice(SHAPES)
+    return filled(choice, choice.choice(SHAPES))
+
+
+def alike(choice: random.Random, shape: str, count: int) -> list[str]:
+    """Definitions of one shape, which differ in their conditions."""
+    return [filled(choice, shape) for _ in range(count)]
+
+
+def filled(choice: random.Random, shape: str) -> str:
     return shape.format(
         r=condition(choice, "r"),
         s=condition(choice, "s"),

@@ -98,7 +98,7 @@ def definition(choice: random.Random) -> str:
         case 1:
             return f"CREATE MATERIALIZED VIEW {ON_READ} WITH (refresh = 'on read', lag = '{lag}') AS {query}"
     clauses = f"TRIGGER {pick(TRIGGERS)} {pick(ENDS)} {pick(DELIVERED)}"
-    return f"CREATE CONTINUAL QUERY {pick(CONTINUAL)} WITH (lag = '{pick(('keep', 'refresh'))}') AS {query} {clauses}"
+    return f"CREATE CONTINUAL QUERY {pick(CONTINUAL)} WITH (lag = 'keep') AS {query} {clauses}"
 
 
 def end(choice: random.Random) -> str:

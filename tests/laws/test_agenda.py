@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import tidemark as tm
 from tests.conformance.test_continual_queries import Clock
+from tests.effort import examples
 from tests.support import rows_in_order
 
 SETUP = """
@@ -90,7 +91,7 @@ def history(queries: list[tuple[str, str, str]], steps: list[tuple[str, int, int
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from(QUERIES), st.sampled_from(TRIGGERS), st.sampled_from(UNTILS)), min_size=1, max_size=4

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tidemark.algebra.expressions import Call, Column, Expression, Literal
 from tidemark.algebra.scalar import value_of
 from tidemark.algebra.types import BOOLEAN, DATE, DOUBLE, INT, VARCHAR, decimal
-from tidemark.engines.arrow_filters import passing
+from tidemark.engines.local.arrow import passing
 
 TYPES = (INT, INT, VARCHAR, DATE, decimal(9, 2))
 VALUES = (

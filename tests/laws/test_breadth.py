@@ -10,19 +10,19 @@ from hypothesis import strategies as st
 
 import tidemark as tm
 from tests.conformance.test_breadth import QUERIES
+from tests.effort import examples
 from tests.histories import TABLES, statement, transaction
 from tests.oracle import check_against_oracle
-from tests.support import bag_of, check_invariant
-from tidemark.engines.duckdb import DuckDBEngine
+from tests.support import DUCKDB_ENGINES, bag_of, check_invariant
 
 
-@pytest.mark.parametrize("by_statements", [False, True], ids=["in process", "by statements"])
-@settings(max_examples=12, deadline=None)
+@pytest.mark.parametrize("engine", DUCKDB_ENGINES)
+@settings(max_examples=examples(12), deadline=None)
 @given(seed=st.integers(0, 10**9), names=st.sets(st.sampled_from(sorted(QUERIES)), min_size=3, max_size=5))
-def test_views_follow_random_histories(by_statements: bool, seed: int, names: set[str]) -> None:
+def test_views_follow_random_histories(engine: str, seed: int, names: set[str]) -> None:
     chosen = {name: QUERIES[name] for name in sorted(names)}
     choice = random.Random(seed)
-    with tm.Database(DuckDBEngine(by_statements=by_statements)) as db:
+    with tm.Database(DUCKDB_ENGINES[engine]()) as db:
         db.execute(TABLES)
         for view, query in chosen.items():
             db.execute(f"CREATE MATERIALIZED VIEW {view} AS {query}")
@@ -32,7 +32,7 @@ def test_views_follow_random_histories(by_statements: bool, seed: int, names: se
         check_invariant(db)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(seed=st.integers(0, 10**9), names=st.sets(st.sampled_from(sorted(QUERIES)), min_size=3, max_size=5))
 def test_one_by_one_equals_batch(seed: int, names: set[str]) -> None:
     choice = random.Random(seed)

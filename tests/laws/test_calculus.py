@@ -11,13 +11,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.bags import changes, compose, delta_union, minus, plus, rollback
 from tests.laws.strategies import TABLES, contents, plans, transitions
 from tidemark.algebra.plans import Negate, Plan, Scan, State, Stored, Union
-from tidemark.calculus.as_of import Block, delta_name, log_name, prior_name, resolve
-from tidemark.calculus.bags import changes, compose, delta_union, minus, plus, rollback
-from tidemark.calculus.chain import differentiate
-from tidemark.calculus.partial import partial_differentials
-from tidemark.calculus.states import new, old
+from tidemark.calculus.as_of import Block, delta_name, log_name, new, old, prior_name, resolve
+from tidemark.calculus.chain import differentiate, partial_differentials
 from tidemark.calculus.terms import distribute
 from tidemark.engines.reference.evaluate import evaluate
 

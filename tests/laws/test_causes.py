@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidemark as tm
+from tests.effort import examples
 from tests.laws.random_queries import SCHEMA, TABLES, Queries, statement
 from tests.laws.test_provenance import EXAMPLES, filled
 from tests.support import Bag, bag_of, changes_at
@@ -38,7 +39,7 @@ def replayed(engine: str, before: dict[str, Bag], deltas: dict[str, Bag], undone
 
 
 @pytest.mark.parametrize("engine", ["reference", "duckdb"])
-@settings(max_examples=3 * EXAMPLES, deadline=None)
+@settings(max_examples=examples(3) * EXAMPLES, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_without_the_named_changes_the_row_would_not_have_changed(engine: str, seed: int) -> None:
     choice = random.Random(seed)

@@ -16,7 +16,7 @@ from tests.laws import ladder_histories as histories
 from tests.support import bag_of, weights_of
 from tidemark.algebra.plans import Stored
 from tidemark.client import LocalView, ViewHolder, ViewSource
-from tidemark.client.parts import restored
+from tidemark.client.definitions import restored
 
 REFUSED = {"primary_key", "check", "not_null"}
 # Statements of which some read columns or rows that a view does not hold, and some the time or other tables.

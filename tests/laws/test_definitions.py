@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidemark as tm
+from tests.effort import examples
 from tests.support import bag_of, changes_at, check_invariant, stored
 
 SETUP = """
@@ -81,7 +82,7 @@ def run(db: tm.Database, statements: list[str]) -> str:
     return ""
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.lists(transactions, min_size=1, max_size=5))
 def test_changes_of_definitions_are_changes_of_content(script: list[list[str]]) -> None:
     with tm.connect("reference") as reference, tm.connect("duckdb") as duckdb:

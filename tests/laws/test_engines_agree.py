@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,22 +14,27 @@ from hypothesis import strategies as st
 from tests.laws.strategies import TABLES, plans, transitions
 from tests.laws.test_calculus import block_of
 from tidemark.algebra.plans import Plan
-from tidemark.calculus.as_of import resolve
+from tidemark.calculus.as_of import new, resolve
 from tidemark.calculus.chain import differentiate
-from tidemark.calculus.states import new
 from tidemark.calculus.terms import distribute
 from tidemark.engines.duckdb import DuckDBEngine
-from tidemark.engines.reference.arrow import from_bag, to_bag
+from tidemark.engines.limits import PROCESS
+from tidemark.engines.local import steps
 from tidemark.engines.reference.evaluate import evaluate
-from tidemark.log.commit import Commit, Creation
+from tidemark.storage.commit import Commit, Creation
+from tidemark.storage.delta import from_bag, to_bag
 
 
-@pytest.fixture(scope="module", params=["in process", "by statements"])
+@pytest.fixture(scope="module", params=["by steps", "by look-ups", "by statements"])
 def duckdb_engine(request: pytest.FixtureRequest) -> Iterator[DuckDBEngine]:
-    """One connection for all examples: opening one costs more than an example."""
+    """One connection for all examples: opening one costs more than an example. Its ways are for deltas of different
+    sizes, so those for larger ones are taken by leaving out the others."""
     engine = DuckDBEngine(by_statements=request.param == "by statements")
     engine.load()
-    yield engine
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "by look-ups":
+            patch.setattr(steps, "PROCESS", replace(PROCESS, few_changed=-1))
+        yield engine
     engine.close()
 
 

@@ -14,17 +14,18 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import tidemark as tm
+from tests.effort import examples
 from tests.laws.random_queries import SCHEMA, Queries, statement
 from tests.support import bag_of, weights_of
 from tidemark.algebra.plans import walk
-from tidemark.database.known import known_of
 from tidemark.network import Network, NodeKind, Wave, build, propagate
 from tidemark.network.build import Definition
-from tidemark.network.refreshes import RefreshCache
-from tidemark.sql.parsing import parse_script
-from tidemark.sql.queries import QueryBinder
-from tidemark.sql.statements import Query
-from tidemark.sql.text import Source
+from tidemark.sql.bind.queries import QueryBinder
+from tidemark.sql.parse.script import parse_script
+from tidemark.sql.parse.statements import Query
+from tidemark.sql.parse.text import Source
+from tidemark.state.facts import known_of
+from tidemark.strategy.cache import RefreshCache
 
 CONSTRUCTS = {
     "aggregates": "SELECT a, COUNT(*) AS n, SUM(b) AS t, MIN(b) AS lo, MAX(b) AS hi FROM r GROUP BY a",
@@ -89,7 +90,7 @@ def test_the_change_of_every_construct_is_exact(engine: str, construct: str) -> 
 
 
 @pytest.mark.parametrize("engine", ["reference", "duckdb"])
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(seed=st.integers(0, 10**9))
 def test_random_queries_beside_each_other_have_exact_changes(engine: str, seed: int) -> None:
     choice = random.Random(seed)

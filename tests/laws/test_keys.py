@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.laws.strategies import TABLES, databases, plans
 from tidemark.algebra.expressions import Literal
 from tidemark.algebra.keys import RelationKeys, keys_of
@@ -46,7 +47,7 @@ def _agree(left: Row, right: Row, key: tuple[int, ...]) -> bool:
     return all(left[position] == right[position] for position in key)
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(st.integers(0, 3).flatmap(plans), keyed_databases())
 def test_rows_are_unique_on_each_derived_key(plan: Plan, database: tuple[RelationKeys, dict[str, Any]]) -> None:
     keys, content = database

@@ -14,9 +14,14 @@ from typing import Any
 import pytest
 
 import tidemark as tm
+from tests.effort import examples
 from tests.laws import ladder_histories as histories
 from tests.support import Bag, bag_of, changes_at
-from tidemark.network.refreshes import MANY_READERS
+from tidemark.engines.limits import REFERENCE
+from tidemark.sql.catalog.catalog import View
+from tidemark.storage.delta import Rows
+from tidemark.strategy.cost import Costs
+from tidemark.strategy.irrelevant import can_add
 
 REFUSED = {"primary_key", "check", "not_null"}
 Lines = list[dict[str, Any]]
@@ -119,10 +124,73 @@ def test_every_step_of_the_ladder_keeps_the_invariant(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ["reference", "duckdb"])
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_nodes_that_are_evaluated_anew_keep_the_invariant(
+    engine: str, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever nodes find their differentials too dear: all that may, or some of them, at random."""
+    lines: Lines = []
+    deciding = random.Random(7)
+    for seed in range(40, 40 + examples(12)):
+        choice = random.Random(seed)
+        monkeypatch.setattr(Costs, "are_dearer", property(lambda _: deciding.random() < share))
+        history = History(engine, seed, definitions(choice, 5))
+        for _ in range(8):
+            read = choice.choice(history.views) if choice.random() < 0.3 else None
+            history.transact(histories.transaction(choice), read)
+        history.db.close()
+        lines += history.lines
+    check_lines(lines)
+    assert taken(lines)["complete"] > 4, taken(lines)
+
+
+@pytest.mark.parametrize("engine", ["reference", "duckdb"])
+def test_views_that_share_their_joins_keep_the_invariant(engine: str) -> None:
+    """Several views of one shape, which differ in their conditions, and have what each of them has alone."""
+    lines: Lines = []
+    shapes = [shape for shape in histories.SHAPES if "JOIN" in shape or ", s WHERE" in shape]
+    for seed in range(60, 60 + examples(15)):
+        choice = random.Random(seed)
+        alike = histories.alike(choice, choice.choice(shapes), 3) + definitions(choice, 1)
+        together, apart = History(engine, seed, alike), [History(engine, seed, [one]) for one in alike[:3]]
+        for _ in range(6):
+            statements = histories.transaction(choice)
+            committed = together.transact(statements)
+            for number, alone in enumerate(apart):
+                assert alone.transact(statements) == committed
+                assert alone.contents["v0"] == together.contents[f"v{number}"], alike[number]
+        for history in (together, *apart):
+            history.db.close()
+        lines += together.lines
+    check_lines(lines)
+    shared = [line for line in lines if "/shared" in line["node"]]
+    assert {"irrelevant", "differential"} <= taken(shared).keys(), taken(shared)
+
+
+def test_changes_that_can_add_no_row_add_none() -> None:
+    said = Counter[bool]()
+    for seed in range(80, 80 + examples(60)):
+        choice = random.Random(seed)
+        history = History("reference", seed, [histories.definition(choice)])
+        view = history.db._store.catalog.relations["v0"]
+        assert isinstance(view, View)
+        for _ in range(8):
+            if history.transact([histories.statement(choice, choice.choice(histories.NAMES))]):
+                version = history.db.version
+                changes = {name: history.db.changes(name, since=version - 1) for name in histories.NAMES}
+                deltas = {n: Rows.of(c.drop_columns(["_version", "_time"])) for n, c in changes.items() if c.num_rows}
+                may_grow = can_add(view.plan, deltas)
+                said[may_grow] += 1
+                assert may_grow or all(weight < 0 for weight in changes_at(history.db, "v0").values()), view.text
+        history.db.close()
+    assert min(said[True], said[False]) > examples(60) // 2, said
+
+
+@pytest.mark.parametrize("engine", ["reference", "duckdb"])
 def test_many_views_are_found_and_have_the_contents_that_they_have_alone(engine: str) -> None:
     """The same history under many views, of which those are looked up that matter, and under each of some alone."""
     choice = random.Random(77)
-    many = definitions(choice, 5 * MANY_READERS)
+    many = definitions(choice, 5 * REFERENCE.many_readers)
     alone = [number for number in range(0, len(many), 9) if " v" not in many[number]]
     together = History(engine, 5, many)
     apart = {number: History(engine, 5, [many[number]]) for number in alone}

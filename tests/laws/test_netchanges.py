@@ -10,8 +10,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidemark.database import netchanges
-from tidemark.database.netchanges import NetChanges
+from tests.effort import examples
+from tidemark.state import net as netchanges
+from tidemark.state.net import NetChanges
 
 SCHEMA = pa.schema([("a", pa.int32()), ("_weight", pa.int64())])
 NAMES = ("r", "s")
@@ -30,7 +31,7 @@ def table(rows: dict[int, int]) -> pa.Table:
     return pa.table({"a": pa.array(rows, pa.int32()), "_weight": pa.array(rows.values(), pa.int64())})
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(STEPS, st.integers(2, 6), st.integers(4, 60))
 def test_what_is_made_of_recent_changes_is_the_net_log(
     steps: list[tuple[str, str, Any]], packed: int, most: int

@@ -9,12 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tidemark as tm
+from tests.bags import changes, plus
+from tests.effort import examples
 from tests.laws.strategies import TABLES, plans, transitions
 from tests.support import changes_at, check_invariant, materialized
 from tidemark.algebra.plans import Plan, Project
-from tidemark.calculus.bags import changes, plus
-from tidemark.database.store import Work
-from tidemark.sql.catalog import View
+from tidemark.session.commit import commit
+from tidemark.sql.catalog.catalog import View
+from tidemark.state.draft import Work
 
 CREATE_TABLES = "CREATE TABLE r (a INT, b INT); CREATE TABLE s (a INT, c INT NOT NULL); CREATE TABLE t (d INT)"
 
@@ -23,7 +25,7 @@ def define(db: tm.Database, name: str, plan: Plan) -> None:
     """Create a materialized view from a plan, as CREATE MATERIALIZED VIEW does from text."""
     named = Project(plan, tuple(f"v{i}" for i in range(len(plan.schema))), plan.columns())
     view = View(name, named, f"-- {name}")
-    db._store.commit(Work(db._store.catalog.with_relation(view), {}, 1))
+    commit(db._store, Work(db._store.catalog.with_relation(view), {}, 1))
 
 
 def move(db: tm.Database, before: dict[str, Any], after: dict[str, Any]) -> None:
@@ -39,7 +41,7 @@ EMPTY: dict[str, Any] = {name: {} for name in TABLES}
 
 
 @pytest.mark.parametrize("engine", ["reference", "duckdb"])
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 @given(views=st.lists(plans(), min_size=1, max_size=3), states=transitions())
 def test_views_follow_a_history_and_restore(engine: str, views: list[Plan], states: tuple[Any, Any]) -> None:
     """Forward in two steps, back in one: every step keeps the invariant, and all changes cancel."""
@@ -62,7 +64,7 @@ def test_views_follow_a_history_and_restore(engine: str, views: list[Plan], stat
             assert plus(initial[view], *steps[view], changes_at(db, view)) == initial[view]
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 @given(plan=plans(), states=transitions())
 def test_one_step_at_a_time_equals_one_big_step(plan: Plan, states: tuple[Any, Any]) -> None:
     first, second = states
@@ -84,7 +86,7 @@ def test_one_step_at_a_time_equals_one_big_step(plan: Plan, states: tuple[Any, A
         assert total == changes_at(big, "v")
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 @given(plan=plans(), states=transitions(), early=st.booleans())
 def test_a_view_made_before_or_after_the_data_is_the_same(plan: Plan, states: tuple[Any, Any], early: bool) -> None:
     with tm.connect("reference") as db:

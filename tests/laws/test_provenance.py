@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 
 import tidemark as tm
 from tests.constructs import GROUPS, TABLES
+from tests.effort import examples
 from tests.laws.random_queries import SCHEMA, Queries, statement
 from tests.proofs import check_answer
 from tests.query_cases import CASES
 from tests.support import bag_of
 from tidemark.algebra.plans import Scan, walk
-from tidemark.sql.catalog import View
+from tidemark.sql.catalog.catalog import View
 
 SIZE = 12
 CASE_GROUPS = [list(CASES)[start : start + SIZE] for start in range(0, len(CASES), SIZE)]
@@ -83,7 +84,7 @@ def test_outer_joins_and_subqueries(names: list[str], seed: int) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@settings(max_examples=4 * EXAMPLES)
+@settings(max_examples=examples(4) * EXAMPLES)
 @given(seed=st.integers(0, 2**32))
 def test_constructs_composed_at_random(engine: str, seed: int) -> None:
     choice = random.Random(seed)

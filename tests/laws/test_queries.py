@@ -20,6 +20,7 @@ import tidemark as tm
 from tests.laws.strategies import TABLES, transitions
 from tests.query_cases import CASES
 from tests.support import bag_of, changes_at, check_invariant
+from tidemark.engines.duckdb.settings import configure
 
 SCHEMA = "CREATE TABLE r (a INT, b INT); CREATE TABLE s (a INT, c INT NOT NULL); CREATE TABLE t (d INT)"
 SIZE = 10
@@ -33,6 +34,7 @@ class Rig:
 
     def __init__(self, engine: str, names: list[str]) -> None:
         self.names, self.database, self.oracle = names, tm.connect(engine), duckdb.connect()
+        configure(self.oracle)
         self.oracle.execute(SCHEMA)
         self.database.execute(SCHEMA)
         for name in names:

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidemark as tm
+from tests.effort import examples
 from tests.laws.random_queries import SCHEMA, TABLES, Queries, statement
-from tests.support import Bag, bag_of, changes_at, check_invariant
-from tidemark.engines.duckdb import DuckDBEngine
-from tidemark.engines.duckdb.dialect import SETTINGS
+from tests.support import DUCKDB_ENGINES, Bag, bag_of, changes_at, check_invariant
+from tidemark.engines.duckdb.settings import configure
 
 VIEWS, TRANSACTIONS, DEPTH = 2, 4, 2
 
@@ -29,7 +29,7 @@ class Rig:
     def __init__(self, db: tm.Database, choice: random.Random) -> None:
         self.db, self.choice, self.oracle = db, choice, duckdb.connect()
         self.oracle.execute("SET default_null_order = 'nulls_last_on_asc_first_on_desc'")
-        self.oracle.execute(SETTINGS)
+        configure(self.oracle)
         self.oracle.execute(SCHEMA)
         db.execute(SCHEMA)
         self.relations, self.views = dict(TABLES), dict[str, str]()
@@ -66,12 +66,12 @@ class Rig:
         return content
 
 
-@pytest.mark.parametrize("by_statements", [False, True], ids=["in process", "by statements"])
-@settings(max_examples=6)
+@pytest.mark.parametrize("engine", DUCKDB_ENGINES)
+@settings(max_examples=examples(6))
 @given(seed=st.integers(0, 10**9))
-def test_any_query_follows_any_history(by_statements: bool, seed: int) -> None:
+def test_any_query_follows_any_history(engine: str, seed: int) -> None:
     choice = random.Random(seed)
-    with tm.Database(DuckDBEngine(by_statements=by_statements)) as db:
+    with tm.Database(DUCKDB_ENGINES[engine]()) as db:
         rig = Rig(db, choice)
         if choice.random() < 0.5:
             rig.change()

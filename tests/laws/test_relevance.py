@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.passes.test_fixtures import bound
-from tidemark.algebra.reading import columns_read
-from tidemark.network.relevance import relevant
+from tidemark.algebra.columns import columns_read
+from tidemark.storage.delta import Rows
+from tidemark.strategy.irrelevant import relevant, relevant_of_many
 
 VALUES = st.one_of(st.none(), st.integers(0, 2))
 ROWS = st.lists(st.tuples(VALUES, VALUES, VALUES, st.integers(-2, 2).filter(bool)), max_size=8)
@@ -28,11 +29,11 @@ def summed(delta: pa.Table, columns: frozenset[int]) -> dict[tuple[object, ...],
 def test_the_columns_that_are_read_change_alike(rows: list[tuple[int | None, ...]], columns: frozenset[int]) -> None:
     cells = [pa.array([row[index] for row in rows], pa.int64()) for index in range(4)]
     delta = pa.table(cells, ["a", "b", "c", "_weight"])
-    left = relevant(delta, columns)
-    assert summed(left, columns) == summed(delta, columns)
-    assert left.schema == delta.schema
-    if len(columns) < 3 and not summed(delta, columns):
-        assert left.num_rows == 0 or delta.num_rows < 2
+    for left in (relevant(Rows.of(delta), columns).table, relevant_of_many(delta, columns)):
+        assert summed(left, columns) == summed(delta, columns)
+        assert left.schema == delta.schema
+        if len(columns) < 3 and not summed(delta, columns):
+            assert left.num_rows == 0 or delta.num_rows < 2
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidemark as tm
+from tests.effort import examples
 from tests.laws.random_queries import SCHEMA, statement
 from tests.support import check_invariant, rows_in_order
 
@@ -45,7 +46,7 @@ def instances(found: list[tuple[Any, ...]], names: list[str], each: tuple[str, .
 
 @pytest.mark.parametrize("engine", ["reference", "duckdb"])
 @pytest.mark.parametrize("coupling", ["deferred", "immediate"])
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(seed=st.integers(0, 10**9))
 def test_firings_are_the_transitions_from_false_to_true(engine: str, coupling: str, seed: int) -> None:
     choice = random.Random(seed)

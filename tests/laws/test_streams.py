@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.log.streams import from_bytes, read_many, to_bytes
+from tidemark.storage.streams import from_bytes, read_many, to_bytes
 
 SCHEMAS = (
     pa.schema([("a", pa.int32()), ("b", pa.string())]),

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidemark as tm
-from tidemark.database.known import known_of
-from tidemark.database.pairing import relation_keys
-from tidemark.database.transition import network_of
-from tidemark.network.refreshes import RefreshCache
-from tidemark.sql.growing import Growing
+from tests.effort import examples
+from tidemark.sql.catalog.catalog import Growing
+from tidemark.state.facts import known_of
+from tidemark.state.pairs import relation_keys
+from tidemark.state.transition import network_of
+from tidemark.strategy.cache import RefreshCache
 
 QUERIES = (
     "SELECT a, b FROM r WHERE a > 3",
@@ -57,7 +58,7 @@ def statement(step: tuple[str, str, str], number: int) -> str:
     return "DELETE FROM r; DELETE FROM s"
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.lists(STEPS, min_size=2, max_size=9))
 def test_what_is_taken_over_is_what_would_be_worked_out_anew(steps: list[tuple[str, str, str]]) -> None:
     with tm.connect("reference") as db:

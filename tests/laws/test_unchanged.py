@@ -11,8 +11,8 @@ import pytest
 import tidemark as tm
 from tests.laws.random_queries import SCHEMA, statement
 from tests.support import bag_of
-from tidemark.database import Database
-from tidemark.network.unchanged import Terms
+from tidemark.session import Database
+from tidemark.strategy.shared import Terms
 
 QUERIES = {
     "chain": "SELECT r.a, t.d FROM r, s, t WHERE r.a = s.a AND s.c = t.d",

@@ -23,13 +23,13 @@ import pytest
 from tidemark.algebra.plans import Negate, Plan, Union
 from tidemark.algebra.printing import show_algebra
 from tidemark.calculus.chain import differentiate
-from tidemark.database.records import define
 from tidemark.passes import DEFINITION_PASSES, PASSES, checked
-from tidemark.sql.catalog import Catalog
-from tidemark.sql.parsing import parse_script
-from tidemark.sql.queries import QueryBinder
-from tidemark.sql.statements import Query
-from tidemark.sql.text import Source
+from tidemark.sql.bind.queries import QueryBinder
+from tidemark.sql.catalog.catalog import Catalog
+from tidemark.sql.parse.script import parse_script
+from tidemark.sql.parse.statements import Query
+from tidemark.sql.parse.text import Source
+from tidemark.state.records import define
 
 FIXTURES = Path(__file__).parent / "fixtures"
 BY_NAME = {apply.__name__: apply for apply in (*DEFINITION_PASSES, *PASSES)}

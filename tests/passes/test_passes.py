@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.laws.strategies import TABLES, call, literal, plans, predicates, transitions, with_arity
 from tests.laws.test_calculus import block_of
 from tidemark.algebra.expressions import TRUE, Cast, Expression, Literal
@@ -32,9 +33,8 @@ from tidemark.algebra.plans import (
     is_empty,
 )
 from tidemark.algebra.types import BIGINT, INT
-from tidemark.calculus.as_of import Block, resolve
+from tidemark.calculus.as_of import Block, new, old, resolve
 from tidemark.calculus.chain import differentiate
-from tidemark.calculus.states import new, old
 from tidemark.engines.reference.evaluate import evaluate
 from tidemark.errors import TidemarkError
 from tidemark.passes import DEFINITION_PASSES, PASSES, Pass, checked, optimize
@@ -110,7 +110,7 @@ ALL = (*DEFINITION_PASSES, *PASSES)
 
 
 @pytest.mark.parametrize("apply", ALL, ids=[apply.__name__ for apply in ALL])
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(ANY, transitions())
 def test_a_pass_keeps_the_weighted_rows(apply: Pass, plan: Plan, states: States) -> None:
     block, stored, given_ = block_of(*states)
@@ -163,7 +163,7 @@ def failing(draw: st.DrawFn) -> Plan:
     return plan
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(failing(), transitions())
 def test_passes_neither_raise_an_error_nor_hide_one(plan: Plan, states: States) -> None:
     """A differential is derived only when the definition did not fail before the block. Otherwise a change may touch

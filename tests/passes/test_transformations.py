@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.laws.strategies import contents
 from tests.laws.test_calculus import block_of, first_principle
 from tests.passes.test_fixtures import bound
@@ -83,7 +84,7 @@ ALL = SAME_PLAN + SAME_CHANGE
 
 
 @pytest.mark.parametrize(("number", "left", "right"), ALL, ids=[number for number, _, _ in ALL])
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(before=databases, after=databases)
 def test_both_sides_of_a_transformation_give_the_same_change(
     number: str, left: str, right: str, before: dict[str, Any], after: dict[str, Any]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tidemark.algebra.printing import show_plan
-from tidemark.database.records import define
 from tidemark.errors import TidemarkError
-from tidemark.sql.catalog import Catalog
-from tidemark.sql.parsing import parse_script
-from tidemark.sql.queries import QueryBinder
-from tidemark.sql.statements import Query
-from tidemark.sql.text import Source
+from tidemark.sql.bind.queries import QueryBinder
+from tidemark.sql.catalog.catalog import Catalog
+from tidemark.sql.parse.script import parse_script
+from tidemark.sql.parse.statements import Query
+from tidemark.sql.parse.text import Source
+from tidemark.state.records import define
 
 
 def catalog() -> Catalog:

@@ -6,7 +6,7 @@ import pytest
 
 import tidemark as tm
 from tidemark.algebra.keys import keys_of, why_no_key
-from tidemark.database.pairing import relation_keys
+from tidemark.state.pairs import relation_keys
 
 SETUP = """
 CREATE TABLE customer (id INT PRIMARY KEY, name VARCHAR, town VARCHAR);

@@ -13,8 +13,8 @@ from tests.support import changes_at, check_invariant
 from tidemark.algebra.fingerprint import fingerprint
 from tidemark.algebra.plans import Plan
 from tidemark.engines.reference import ReferenceEngine
-from tidemark.log.commit import Commit
 from tidemark.network import NodeKind
+from tidemark.storage.commit import Commit
 
 
 class CountingEngine(ReferenceEngine):
@@ -109,7 +109,7 @@ def test_the_delta_of_a_shared_node_is_discarded_and_never_stored(db: tm.Databas
     db.execute("BEGIN; INSERT INTO q VALUES (2, 1); INSERT INTO r VALUES (1, 5); COMMIT")
     given_last = engine.evaluated[-1][1]
     assert not any("shared" in name for name in given_last)
-    assert not any(name.startswith("_shared") for name in engine._relations)
+    assert not any(name.startswith("_shared") for name in engine._stored.relations)
 
 
 def test_views_with_the_same_definition_follow_together(db: tm.Database) -> None:
@@ -174,9 +174,7 @@ def test_counts_that_are_not_kept_are_counted_anew_and_their_views_go_on(
     db: tm.Database, engine: CountingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     db.execute("CREATE MATERIALIZED VIEW d AS SELECT DISTINCT x FROM q; INSERT INTO q VALUES (1, 1), (1, 2)")
-    monkeypatch.setattr(
-        sys.modules["tidemark.network.cutting"], "fingerprint", lambda plan: f"other{fingerprint(plan)}"
-    )
+    monkeypatch.setattr(sys.modules["tidemark.strategy.cut"], "fingerprint", lambda plan: f"other{fingerprint(plan)}")
     db.execute("BEGIN; ALTER TABLE q ADD COLUMN w INT DEFAULT 1; INSERT INTO q VALUES (7, 7, 7); COMMIT")
     [created] = engine.commits[-1].created
     assert created.internal and db._store.created["d"] == 4

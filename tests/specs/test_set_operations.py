@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import tidemark as tm
-from tidemark.algebra.counting import by_counts
 from tidemark.algebra.expressions import Literal
 from tidemark.algebra.plans import Difference, Distinct, Intersection, Repeat, Scan
 from tidemark.algebra.printing import show_algebra, show_plan
+from tidemark.algebra.set_operations import by_counts
 from tidemark.algebra.types import BIGINT, INT, VARCHAR, Field, Schema
 from tidemark.calculus.chain import differentiate
 

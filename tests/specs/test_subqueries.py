@@ -162,14 +162,16 @@ def test_what_is_refused(sql: str, code: str, words: str) -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT 1 FROM t, (SELECT NULL, s.a FROM s JOIN t ON TRUE) AS q (x, y)",
-        "SELECT 1 FROM (SELECT a, TRUE FROM t JOIN s USING (a)) AS p, (SELECT TRUE, 1) AS q (x, y)",
-        "SELECT 1 FROM t JOIN s ON TRUE, (SELECT TRUE, a FROM s) AS q (x, y)",
-        "SELECT 1 FROM t, LATERAL (SELECT TRUE, s.a FROM s JOIN t AS o ON TRUE) AS q (x, y)",
+        "SELECT 1 FROM t{} (SELECT NULL, s.a FROM s JOIN t ON TRUE) AS q (x, y)",
+        "SELECT 1 FROM (SELECT a, TRUE FROM t JOIN s USING (a)) AS p{} (SELECT TRUE, 1) AS q (x, y)",
+        "SELECT 1 FROM t JOIN s ON TRUE{} (SELECT TRUE, a FROM s) AS q (x, y)",
+        "SELECT 1 FROM t{} LATERAL (SELECT TRUE, s.a FROM s JOIN t AS o ON TRUE) AS q (x, y)",
     ],
 )
 def test_a_comma_is_one_whatever_stands_beside_it(sql: str) -> None:
-    bound(sql)
+    plan = bound(sql.format(","))
+    assert plan == bound(sql.format(" CROSS JOIN"))
+    assert "Join TRUE" in plan
 
 
 @pytest.mark.parametrize(

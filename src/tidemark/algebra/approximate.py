@@ -8,12 +8,12 @@ need not come out equal.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 
-from tidemark.algebra.expressions import Call, Expression, columns_of, walk
+from tidemark.algebra.cache import Once
+from tidemark.algebra.expressions import Call, Expression, columns_in, columns_of, walk
 from tidemark.algebra.plans import (
     Aggregate,
-    AggregateFunction,
     Difference,
     Distinct,
     Filter,
@@ -36,27 +36,35 @@ from tidemark.algebra.types import DOUBLE, Type
 RELATIVE, ABSOLUTE = 1e-9, 1e-9
 """Two approximate values that differ by no more than this, relatively or absolutely, count as the same."""
 
-Known = Mapping[str, Set[int]]
+ApproximateColumns = Mapping[str, Set[int]]
 _EQUALITIES = ("eq", "is_not_distinct")
 
 
-def approximate_columns(plan: Plan, known: Known) -> frozenset[int]:
+def approximate_columns(plan: Plan, known: ApproximateColumns) -> frozenset[int]:
     """The positions of the plan's approximate columns; ``known`` says which columns of relations are."""
+    return _approximate(known)(plan)
+
+
+def _approximate(known: ApproximateColumns) -> Once[frozenset[int]]:
+    return Once(lambda plan, of: _columns_among(plan, known, of))
+
+
+def _columns_among(plan: Plan, known: ApproximateColumns, of: Callable[[Plan], frozenset[int]]) -> frozenset[int]:
     match plan:
         case Scan(relation=relation):
             return frozenset(known.get(relation, ()))
         case Values():
             return frozenset()
         case Project(input=source, expressions=expressions):
-            below = approximate_columns(source, known)
+            below = of(source)
             return frozenset(i for i, e in enumerate(expressions) if _is_double(e.type) and _reads(e, below))
         case Join(left=left, right=right):
             width = len(left.schema)
-            return approximate_columns(left, known) | {i + width for i in approximate_columns(right, known)}
+            return of(left) | {i + width for i in of(right)}
         case Union(parts=parts):
-            return frozenset(i for part in parts for i in approximate_columns(part, known))
+            return frozenset(i for part in parts for i in of(part))
         case Aggregate(input=source, keys=keys, aggregates=calls):
-            below = approximate_columns(source, known)
+            below = of(source)
             own = {len(keys) + i for i, call in enumerate(calls) if call.is_approximate}
             passed = {
                 len(keys) + i
@@ -65,7 +73,7 @@ def approximate_columns(plan: Plan, known: Known) -> frozenset[int]:
             }
             return frozenset(own | passed)
         case Window(input=source, calls=window_calls):
-            below, width = approximate_columns(source, known), len(source.schema)
+            below, width = of(source), len(source.schema)
             own = {width + i for i, call in enumerate(window_calls) if call.is_approximate}
             passed = {
                 width + i
@@ -74,23 +82,24 @@ def approximate_columns(plan: Plan, known: Known) -> frozenset[int]:
             }
             return below | own | passed
         case Unnest(input=source, array=array):
-            below = approximate_columns(source, known)
+            below = of(source)
             return below | ({len(source.schema)} if _is_double(array.type) and _reads(array, below) else set())
         case Sort(input=source):
-            return frozenset(i for i in approximate_columns(source, known) if i < len(plan.schema))
+            return frozenset(i for i in of(source) if i < len(plan.schema))
         case Touched(input=source):
-            return approximate_columns(source, known)
+            return of(source)
         case Fixpoint():
             return frozenset()
     inputs = plan.inputs()
-    return approximate_columns(inputs[0], known) if inputs else frozenset()
+    return of(inputs[0]) if inputs else frozenset()
 
 
-def approximate_key(plan: Plan, known: Known) -> tuple[str, str] | None:
+def approximate_key(plan: Plan, known: ApproximateColumns) -> tuple[str, str] | None:
     """Where an approximate column serves as a key, and its name; None if none does."""
+    approximate = _approximate(known)
     for part in walk_plan(plan):
         for what, source, positions in _keys(part):
-            found = sorted(positions & approximate_columns(source, known))
+            found = sorted(positions & approximate(source))
             if found:
                 return what, source.schema[found[0]].name
     return None
@@ -102,23 +111,23 @@ def _keys(plan: Plan) -> list[tuple[str, Plan, frozenset[int]]]:
             return [("DISTINCT", source, frozenset(range(len(source.schema))))]
         case Aggregate(input=source, keys=keys, aggregates=calls):
             distinct = [call.argument for call in calls if call.distinct and call.argument is not None]
-            modes = [call.argument for call in calls if call.function is AggregateFunction.MODE and call.argument]
+            modes = [call.argument for call in calls if call.row.compares and call.argument]
             return [
-                ("GROUP BY", source, _columns(keys)),
-                ("DISTINCT", source, _columns(tuple(distinct))),
-                ("MODE", source, _columns(tuple(modes))),
+                ("GROUP BY", source, columns_in(keys)),
+                ("DISTINCT", source, columns_in(tuple(distinct))),
+                ("MODE", source, columns_in(tuple(modes))),
             ]
         case Window(input=source, partition=partition):
-            return [("PARTITION BY", source, _columns(partition))]
+            return [("PARTITION BY", source, columns_in(partition))]
         case Difference(left=left, right=right) | Intersection(left=left, right=right):
             return [("a set operation", side, frozenset(range(len(side.schema)))) for side in (left, right)]
         case Fixpoint(parts=parts):
             return [("a recursion", part, frozenset(range(len(part.schema)))) for part in parts]
         case Join(predicate=predicate):
-            return [("a join", plan, _columns(_equalities(predicate)))]
+            return [("a join", plan, columns_in(_equalities(predicate)))]
         case Filter(input=source, predicate=predicate):
             joining = tuple(e for e in _equalities(predicate) if len(_leaves(source, columns_of(e))) > 1)
-            return [("a join", source, _columns(joining))]
+            return [("a join", source, columns_in(joining))]
     return []
 
 
@@ -132,16 +141,12 @@ def _leaves(plan: Plan, columns: Set[int]) -> frozenset[tuple[int, ...]]:
         case Filter(input=source):
             return _leaves(source, columns)
         case Project(input=source, expressions=expressions):
-            return _leaves(source, _columns(tuple(expressions[i] for i in columns)))
+            return _leaves(source, columns_in(tuple(expressions[i] for i in columns)))
         case Join(left=left, right=right):
             width = len(left.schema)
             sides = (left, {i for i in columns if i < width}), (right, {i - width for i in columns if i >= width})
             return frozenset((n, *leaf) for n, (side, read) in enumerate(sides) for leaf in _leaves(side, read))
     return frozenset({()}) if columns else frozenset()
-
-
-def _columns(expressions: tuple[Expression, ...]) -> frozenset[int]:
-    return frozenset(i for expression in expressions for i in columns_of(expression))
 
 
 def _is_double(type: Type) -> bool:

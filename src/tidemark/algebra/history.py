@@ -4,6 +4,10 @@
 
 A query that reads the past is an ordinary plan over what is stored and over the log since that version, which is given
 to the engine under a name that says both.
+
+The clock: a relation of one row, which holds the time up to which views that name NOW() are true.
+
+A view reads it like any relation, so a step of the clock is a change like any other.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tidemark.algebra.plans import Given, Negate, Plan, Scan, Stored, transform, union, walk
+from tidemark.algebra.types import TIMESTAMP, Field, Schema
 
 _BEFORE: Final = "log since "
 
@@ -48,3 +53,15 @@ def logs_read(plan: Plan) -> Iterator[tuple[str, int]]:
         if isinstance(part, Given) and part.name.startswith(_BEFORE):
             version, _, relation = part.name.removeprefix(_BEFORE).partition(" of ")
             yield relation, int(version)
+
+
+CLOCK: Final = "_clock"
+CLOCK_SCHEMA: Final = Schema((Field("now", TIMESTAMP, nullable=False),))
+CLOCK_TEXT: Final = f"CREATE TABLE {CLOCK} (now TIMESTAMP NOT NULL)"
+STEP: Final = f"step {CLOCK}"
+"""The name under which a step is given to the engine: one row, the time before and the time after."""
+STEP_SCHEMA: Final = Schema((Field("before", TIMESTAMP, nullable=False), Field("after", TIMESTAMP, nullable=False)))
+
+
+def clock_scan() -> Scan:
+    return Scan(CLOCK, CLOCK_SCHEMA)

@@ -21,10 +21,11 @@ What is derived is true of all data; that there is no other key is not claimed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from tidemark.algebra.cache import Once
 from tidemark.algebra.expressions import Call, Column, Expression, columns_of, conjuncts
 from tidemark.algebra.plans import (
     Aggregate,
@@ -66,7 +67,7 @@ def keys_of(plan: Plan, relation_keys: RelationKeys) -> frozenset[tuple[int, ...
     >>> keys_of(orders, {"orders": frozenset({(0,)})})
     frozenset({(0,)})
     """
-    return frozenset(tuple(sorted(key)) for key in _facts(plan, relation_keys).keys)
+    return _keys(_facts(relation_keys)(plan))
 
 
 @dataclass(frozen=True)
@@ -110,10 +111,15 @@ class _Facts:
         return replace(self, dependencies=self.dependencies + added).minimal()
 
 
-def _facts(plan: Plan, relation_keys: RelationKeys) -> _Facts:
-    def of(part: Plan) -> _Facts:
-        return _facts(part, relation_keys)
+def _keys(facts: _Facts) -> frozenset[tuple[int, ...]]:
+    return frozenset(tuple(sorted(key)) for key in facts.keys)
 
+
+def _facts(relation_keys: RelationKeys) -> Once[_Facts]:
+    return Once[_Facts](lambda part, of: _facts_of(part, relation_keys, of))
+
+
+def _facts_of(plan: Plan, relation_keys: RelationKeys, of: Callable[[Plan], _Facts]) -> _Facts:
     nothing = _Facts(len(plan.schema))
     match plan:
         case Scan(relation=relation, state=State.NEW | State.OLD) | Stored(relation=relation):
@@ -224,9 +230,13 @@ def _order(key: Columns) -> tuple[int, list[int]]:
 
 def why_no_key(plan: Plan, relation_keys: RelationKeys) -> str:
     """Where the keys end, in words, for a plan that has none."""
+    return _why_no_key(plan, _facts(relation_keys))
+
+
+def _why_no_key(plan: Plan, facts: Once[_Facts]) -> str:
     for source in plan.inputs():
-        if not isinstance(plan, Union | Touched) and not keys_of(source, relation_keys):
-            return why_no_key(source, relation_keys)
+        if not isinstance(plan, Union | Touched) and not facts(source).keys:
+            return _why_no_key(source, facts)
     match plan:
         case Scan(relation=relation) | Stored(relation=relation):
             return f"{relation!r} has no key"
@@ -234,9 +244,7 @@ def why_no_key(plan: Plan, relation_keys: RelationKeys) -> str:
             return "rows of a UNION ALL may come from several of its parts"
         case Project(input=source):
             names = source.schema.names
-            shown = " or ".join(
-                f"({', '.join(names[i] for i in key)})" for key in sorted(keys_of(source, relation_keys))
-            )
+            shown = " or ".join(f"({', '.join(names[i] for i in key)})" for key in sorted(_keys(facts(source))))
             return f"the select list leaves out what tells its rows apart, {shown}"
         case Values():
             return "rows of VALUES may repeat"

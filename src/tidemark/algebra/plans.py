@@ -11,12 +11,14 @@ import enum
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Final
 
 from tidemark.algebra.aggregates import AggregateCall as AggregateCall
 from tidemark.algebra.aggregates import AggregateFunction as AggregateFunction
 from tidemark.algebra.aggregates import SortKey as SortKey
+from tidemark.algebra.clauses import DatalogRule
 from tidemark.algebra.expressions import Column, Expression, Value, columns_of
-from tidemark.algebra.rules import Rule
+from tidemark.algebra.structure import structural
 from tidemark.algebra.types import BIGINT, BOOLEAN, Field, Schema
 from tidemark.algebra.windows import WindowCall as WindowCall
 
@@ -53,45 +55,47 @@ class Plan:
         return tuple(self.column(index) for index in range(len(self.schema)))
 
 
+class _Leaf(Plan):
+    """A plan over no other, which says what its columns are."""
+
+    columns_: Schema
+
+    @property
+    def schema(self) -> Schema:
+        return self.columns_
+
+
+@structural
 @dataclass(frozen=True)
-class Scan(Plan):
+class Scan(_Leaf):
     """A named relation (table, view or network node) at one state of a block of changes."""
 
     relation: str
     columns_: Schema
     state: State = State.NEW
 
-    @property
-    def schema(self) -> Schema:
-        return self.columns_
 
-
+@structural
 @dataclass(frozen=True)
-class Stored(Plan):
+class Stored(_Leaf):
     """What an engine holds of a relation, at the last committed version. Engines read this leaf and ``Given``."""
 
     relation: str
     columns_: Schema
 
-    @property
-    def schema(self) -> Schema:
-        return self.columns_
 
-
+@structural
 @dataclass(frozen=True)
-class Given(Plan):
+class Given(_Leaf):
     """A weighted relation handed to the engine together with the plan, under a name."""
 
     name: str
     columns_: Schema
 
-    @property
-    def schema(self) -> Schema:
-        return self.columns_
 
-
+@structural
 @dataclass(frozen=True)
-class Values(Plan):
+class Values(_Leaf):
     """Rows written into the plan, each of weight one. ``Values((), schema)`` is the empty relation."""
 
     rows: tuple[tuple[Value, ...], ...]
@@ -99,10 +103,6 @@ class Values(Plan):
 
     def __post_init__(self) -> None:
         _require(all(len(row) == len(self.columns_) for row in self.rows), "a row of VALUES has the wrong length")
-
-    @property
-    def schema(self) -> Schema:
-        return self.columns_
 
 
 @dataclass(frozen=True)
@@ -136,6 +136,7 @@ class _Binary(Plan):
         return replace(self, left=inputs[0], right=inputs[1])
 
 
+@structural
 @dataclass(frozen=True)
 class Filter(_Unary):
     """The rows for which the predicate is true (neither false nor NULL)."""
@@ -147,6 +148,7 @@ class Filter(_Unary):
         _require_columns(self.predicate, self.input.schema)
 
 
+@structural
 @dataclass(frozen=True)
 class Project(_Unary):
     """One row out for each row in; equal rows are kept, with their weights (the bag projection)."""
@@ -164,6 +166,7 @@ class Project(_Unary):
         return Schema(tuple(Field(n, e.type, e.nullable) for n, e in zip(self.names, self.expressions, strict=True)))
 
 
+@structural
 @dataclass(frozen=True)
 class Join(_Binary):
     """Inner join: every pair of rows for which the predicate is true, with the product of their weights.
@@ -182,6 +185,7 @@ class Join(_Binary):
         return self.left.schema + self.right.schema
 
 
+@structural
 @dataclass(frozen=True)
 class Touched(Plan):
     """The rows of ``input`` whose ``keys`` columns occur in ``touched``, NULL matching NULL; weights of ``input``.
@@ -212,6 +216,7 @@ class Touched(Plan):
         return replace(self, input=inputs[0], touched=inputs[1])
 
 
+@structural
 @dataclass(frozen=True)
 class Union(Plan):
     """UNION ALL: weights add up. Names come from the first part."""
@@ -251,16 +256,19 @@ class _SetOperation(_Binary):
         return self.left.schema
 
 
+@structural
 @dataclass(frozen=True)
 class Difference(_SetOperation):
     """EXCEPT ALL: a row that is a times on the left and b times on the right is max(0, a − b) times there."""
 
 
+@structural
 @dataclass(frozen=True)
 class Intersection(_SetOperation):
     """INTERSECT ALL: a row that is a times on the left and b times on the right is min(a, b) times there."""
 
 
+@structural
 @dataclass(frozen=True)
 class Repeat(_Unary):
     """Each row as often again as ``times`` says, a BIGINT of its own columns: weights are multiplied by it."""
@@ -272,6 +280,7 @@ class Repeat(_Unary):
         _require_columns(self.times, self.input.schema)
 
 
+@structural
 @dataclass(frozen=True)
 class Unnest(_Unary):
     """Each row once for each element of ``array``, an expression of its own columns, with the element as a further
@@ -294,25 +303,32 @@ class Unnest(_Unary):
         return Schema((*self.input.schema.fields, element, *places))
 
 
+@structural
 @dataclass(frozen=True)
 class Negate(_Unary):
     """The same rows with the opposite weights."""
 
 
+@structural
 @dataclass(frozen=True)
 class Net(_Unary):
     """The same relation, with each row once under its net weight and without rows that cancel.
 
     It means nothing for weights, which always count net; it stands below an expression that can fail, which must not
-    see entries that cancel.
+    see entries that cancel: then it is evaluated by itself. ``in_place`` it stands where entries that cancel would only
+    be too many: below many joins each of which would double them.
     """
 
+    in_place: bool = False
 
+
+@structural
 @dataclass(frozen=True)
 class Distinct(_Unary):
     """Each row of positive net weight once."""
 
 
+@structural
 @dataclass(frozen=True)
 class Aggregate(_Unary):
     """One row for each group of equal keys (NULL equals NULL) whose net weight is positive.
@@ -339,6 +355,7 @@ class Aggregate(_Unary):
         return Schema(tuple(Field(n, p.type, p.nullable) for n, p in zip(self.names, parts, strict=True)))
 
 
+@structural
 @dataclass(frozen=True)
 class Window(_Unary):
     """Each row with further columns, which are computed from the rows of its partition in their order.
@@ -363,13 +380,14 @@ class Window(_Unary):
         return self.input.schema + Schema(tuple(Field(name, call.type, call.nullable) for name, call in added))
 
 
+@structural
 @dataclass(frozen=True)
 class Sort(_Unary):
     """ORDER BY, OFFSET and LIMIT.
 
-    As the last step of a query it gives rows in order. Inside a plan it is the bag of the first rows, where ties are
-    broken by all columns of the input. ``visible`` is how many of the input's columns remain; those after it serve
-    the order only.
+    As the last step of a query it gives rows in order, inside a plan the bag of the first rows. Where it leaves rows
+    out, ties are broken by all columns of the input (``total``), so that which rows it takes is determined. ``visible``
+    is how many of the input's columns remain; those after it serve the order only.
     """
 
     keys: tuple[SortKey, ...]
@@ -385,7 +403,19 @@ class Sort(_Unary):
     def schema(self) -> Schema:
         return Schema(self.input.schema.fields[: self.visible])
 
+    @property
+    def leaves_out(self) -> bool:
+        """Whether there may be rows that it does not take."""
+        return self.limit is not None or self.offset > 0
 
+    @property
+    def total(self) -> Sort:
+        """The same with all columns behind its keys, ascending and NULL last: no two different rows are equal then."""
+        named = {key.expression.index for key in self.keys if isinstance(key.expression, Column)}
+        return replace(self, keys=self.keys + tuple(SortKey(c) for c in self.input.columns() if c.index not in named))
+
+
+@structural
 @dataclass(frozen=True)
 class Fixpoint(Plan):
     """The rows of one predicate in the least fixpoint of some rules: a set, so that each row has weight one.
@@ -397,7 +427,7 @@ class Fixpoint(Plan):
 
     parts: tuple[Plan, ...]
     sources: tuple[str, ...]
-    rules: tuple[Rule, ...]
+    rules: tuple[DatalogRule, ...]
     members: tuple[tuple[str, Schema], ...]
     predicate: str
     max_rounds: int = 10_000
@@ -449,26 +479,81 @@ def union(parts: tuple[Plan, ...], schema: Schema) -> Plan:
 
 
 def walk(plan: Plan) -> Iterator[Plan]:
-    """The plan and every plan in it, from the top down, left to right."""
-    yield plan
-    for child in plan.inputs():
-        yield from walk(child)
+    """The plan and every plan in it, from the top down, left to right; one that stands in several places once."""
+    seen: set[int] = set()
+    waiting = [plan]
+    while waiting:
+        part = waiting.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        yield part
+        waiting.extend(reversed(part.inputs()))
+
+
+def leaves(plan: Plan) -> Iterator[tuple[Plan, int]]:
+    """Each leaf of the plan, and how often it is read: a part that stands in several places is read in each."""
+    times = {id(plan): 1}
+    for part in _inputs_last(plan):
+        if not part.inputs():
+            yield part, times[id(part)]
+        for child in part.inputs():
+            times[id(child)] = times.get(id(child), 0) + times[id(part)]
+
+
+def _inputs_last(plan: Plan) -> list[Plan]:
+    """Every part of the plan once, before its inputs."""
+    order: list[Plan] = []
+    seen: set[int] = set()
+    waiting: list[tuple[Plan, bool]] = [(plan, False)]
+    while waiting:
+        part, is_done = waiting.pop()
+        if is_done:
+            order.append(part)
+        elif id(part) not in seen:
+            seen.add(id(part))
+            waiting.append((part, True))
+            waiting.extend((child, False) for child in part.inputs())
+    return order[::-1]
 
 
 def transform(plan: Plan, change: Callable[[Plan], Plan | None]) -> Plan:
-    """Replace, from the top down, each part for which ``change`` gives something."""
-    changed = change(plan)
-    if changed is not None:
-        return changed
-    children = plan.inputs()
-    if not children:
-        return plan
-    return plan.with_inputs(tuple(transform(child, change) for child in children))
+    """Replace, from the top down, each part for which ``change`` gives something; one that stands in several places is
+    looked at once."""
+    known: dict[int, Plan] = {}
+
+    def transformed(part: Plan) -> Plan:
+        found = known.get(id(part))
+        if found is None:
+            found = known[id(part)] = _transformed(part)
+        return found
+
+    def _transformed(part: Plan) -> Plan:
+        changed = change(part)
+        if changed is not None:
+            return changed
+        children = part.inputs()
+        rebuilt = tuple([transformed(child) for child in children])
+        same = all(new is old for new, old in zip(rebuilt, children, strict=True))
+        return part if same else part.with_inputs(rebuilt)
+
+    return transformed(plan)
 
 
 def relations_of(plan: Plan) -> frozenset[str]:
-    """The names of the relations that the plan reads."""
-    return frozenset(p.relation for p in walk(plan) if isinstance(p, Scan | Stored))
+    """The names of the relations that the plan reads; worked out once."""
+    if _RELATIONS not in plan.__dict__:
+        for part in reversed(_inputs_last(plan)):
+            if isinstance(part, Scan | Stored):
+                part.__dict__[_RELATIONS] = frozenset((part.relation,))
+            else:
+                part.__dict__[_RELATIONS] = _NO_RELATIONS.union(*[i.__dict__[_RELATIONS] for i in part.inputs()])
+    known: frozenset[str] = plan.__dict__[_RELATIONS]
+    return known
+
+
+_RELATIONS: Final = "_relations"
+_NO_RELATIONS: Final[frozenset[str]] = frozenset()
 
 
 def expressions_of(plan: Plan) -> tuple[Expression, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidemark.algebra.cache import is_tangled
 from tidemark.algebra.plans import (
     Aggregate,
     AggregateCall,
@@ -28,8 +29,8 @@ from tidemark.algebra.plans import (
     Values,
     Window,
 )
-from tidemark.algebra.showing import show_expression as show_expression
-from tidemark.algebra.showing import show_value as show_value
+from tidemark.algebra.text import show_expression as show_expression
+from tidemark.algebra.text import show_value as show_value
 from tidemark.algebra.windows import WindowCall
 
 
@@ -75,18 +76,24 @@ def show_plan(plan: Plan) -> str:
     Distinct
     └─ t
     """
-    return "\n".join(_lines(plan))
+    lines: list[str] = []
+    _show(plan, set() if is_tangled(plan) else None, lines, "", "")
+    return "\n".join(lines)
 
 
-def _lines(plan: Plan) -> list[str]:
-    lines = [show_node(plan)]
+def _show(plan: Plan, seen: set[int] | None, lines: list[str], before: str, below: str) -> None:
+    """Add the lines of a plan, the first with one text before it, those below with another; with ``seen``, what stands
+    in several places is shown in the first of them."""
     children = plan.inputs()
+    if seen is not None and children:
+        if id(plan) in seen:
+            lines.append(f"{before}{show_node(plan)} … as above")
+            return
+        seen.add(id(plan))
+    lines.append(before + show_node(plan))
     for position, child in enumerate(children):
-        last = position == len(children) - 1
-        first, *rest = _lines(child)
-        lines.append(("└─ " if last else "├─ ") + first)
-        lines.extend(("   " if last else "│  ") + line for line in rest)
-    return lines
+        is_last = position == len(children) - 1
+        _show(child, seen, lines, below + ("└─ " if is_last else "├─ "), below + ("   " if is_last else "│  "))
 
 
 def show_node(plan: Plan) -> str:

@@ -1,9 +1,12 @@
-"""The value of an expression for one row, by the Python meanings of the function table."""
+"""Expressions evaluated for one row, by the Python meanings of the function table, and which of them can raise."""
 
 from __future__ import annotations
 
-from tidemark.algebra.expressions import Call, Case, Cast, Column, Expression, FieldOf, Literal, Value
-from tidemark.algebra.functions import FUNCTIONS, Signature, cast_value
+from typing import Final
+
+from tidemark.algebra.expressions import Call, Case, Cast, Column, Expression, FieldOf, Literal, Value, walk
+from tidemark.algebra.functions import FUNCTIONS, Signature, cast_fails, cast_value
+from tidemark.algebra.plans import Plan, expressions_of
 
 Row = tuple[Value, ...]
 
@@ -53,3 +56,32 @@ def _connective(call: Call, row: Row, *, decisive: bool) -> Value:
             return decisive
         unknown = unknown or value is None
     return None if unknown else not decisive
+
+
+def can_fail(expression: Expression, code: str = "") -> bool:
+    """Whether the expression can raise an error (of the given code, if one is given)."""
+    if code:
+        return any(fails_itself(part, code) for part in walk(expression))
+    known: bool | None = expression.__dict__.get(_FAILS)
+    if known is None:
+        known = any(map(can_fail, expression.children())) or fails_itself(expression)
+        expression.__dict__[_FAILS] = known
+    return known
+
+
+_FAILS: Final = "_fails"
+
+
+def fails_itself(expression: Expression, code: str = "") -> bool:
+    """Whether the outermost operation of the expression can raise an error, apart from its arguments."""
+    fails = None
+    if isinstance(expression, Call):
+        fails = FUNCTIONS[expression.function].fails
+    elif isinstance(expression, Cast):
+        fails = cast_fails(expression.argument.type, expression.type)
+    return fails is not None and code in fails
+
+
+def node_can_fail(plan: Plan) -> bool:
+    """Whether an expression that stands directly in this node can raise an error."""
+    return any(can_fail(expression) for expression in expressions_of(plan))

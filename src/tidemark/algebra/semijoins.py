@@ -19,6 +19,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from tidemark.algebra.cache import term_count
 from tidemark.algebra.expressions import (
     TRUE,
     Call,
@@ -31,7 +32,6 @@ from tidemark.algebra.expressions import (
     substitute,
     transform,
 )
-from tidemark.algebra.failing import can_fail
 from tidemark.algebra.plans import (
     Aggregate,
     AggregateCall,
@@ -44,7 +44,7 @@ from tidemark.algebra.plans import (
     Project,
     Union,
 )
-from tidemark.algebra.size import term_count
+from tidemark.algebra.scalar import can_fail
 from tidemark.algebra.types import BIGINT, BOOLEAN, INT, Schema
 
 EQUALITIES = ("eq", "is_not_distinct")

@@ -12,8 +12,11 @@ import pyarrow as pa
 
 WEIGHT: Final = "_weight"
 VERSION: Final = "_version"
+TIME: Final = "_time"
 RESERVED: Final = frozenset({WEIGHT, VERSION, "rowid"})
 """Column names, in lower case, that a relation cannot have: ours, and the one by which DuckDB tells rows apart."""
+RESERVED_SINCE: Final = frozenset({TIME})
+"""Column names that a new relation cannot have. One that was defined before they were reserved keeps its column."""
 MAX_PRECISION: Final = 38
 
 
@@ -247,13 +250,13 @@ class Schema:
     def __add__(self, other: Schema) -> Schema:
         return Schema(self.fields + other.fields)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
-        return tuple(field.name for field in self.fields)
+        return tuple([field.name for field in self.fields])
 
-    @property
+    @cached_property
     def types(self) -> tuple[Type, ...]:
-        return tuple(field.type for field in self.fields)
+        return tuple([field.type for field in self.fields])
 
     def position(self, name: str) -> int:
         return self.names.index(name)

@@ -13,9 +13,9 @@ from typing import Final
 from tidemark.algebra.expressions import Call, Case, Cast, Column, Expression, Literal
 from tidemark.algebra.functions import implicit_cast_allowed
 from tidemark.algebra.types import MAX_PRECISION, Kind, Type, decimal
-from tidemark.analysis.domains import DAY, has_numbers, number_of
+from tidemark.analysis.budget import spend
 from tidemark.analysis.formulas import Formula, Linear, at_most_zero, both, either, negation, zero
-from tidemark.analysis.unknowns import Amount, Unknowns
+from tidemark.analysis.unknowns import DAY, Amount, Unknowns, has_numbers, number_of
 
 _WIDEST: Final = decimal(MAX_PRECISION, 0)
 Option = tuple[Formula, Amount]
@@ -30,6 +30,7 @@ class Amounts(Unknowns):
     def amount(self, expression: Expression) -> Amount:
         known = self._amounts.get(expression)
         if known is None:
+            spend()
             known = self._amounts[expression] = self._amount(self.folded(expression))
         return known
 

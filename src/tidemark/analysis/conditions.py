@@ -1,11 +1,11 @@
 """Questions about conditions: can one be true, does one follow from another, what does one say about some columns.
 
 A condition is a BOOLEAN expression over columns of which ``Facts`` are known. It is *true* for a row in the sense of
-SQL: neither false nor NULL, and without an error. UNKNOWN is the safe answer to each question, given when the time
-limit passes, or when there is something in the condition that is not understood (floats, most functions) and the answer
-depends on it.
+SQL: neither false nor NULL, and without an error. UNKNOWN is the safe answer to each question, given when its steps are
+used up (``budget.py``), or when there is something in the condition that is not understood (floats, most functions) and
+the answer depends on it.
 
-Conjunctions (and disjunctions of few of them) of ``x op y + c`` and ``x op c`` are decided by ``differences.py``; only
+Conjunctions (and disjunctions of few of them) of ``x op y + c`` and ``x op c`` are decided by ``solver.py``; only
 what is outside of that class is left to a solver.
 """
 
@@ -15,11 +15,12 @@ import enum
 from collections.abc import Iterable
 
 from tidemark.algebra.expressions import TRUE, Expression, columns_of, conjuncts
-from tidemark.analysis.eliminating import projection
+from tidemark.analysis.budget import MOST_FOR_A_QUESTION, spend, within
+from tidemark.analysis.elimination import projection
 from tidemark.analysis.facts import Facts as Facts
 from tidemark.analysis.formulas import Formula, both, negation
 from tidemark.analysis.rendering import FALSE
-from tidemark.analysis.solving import Model, model_of
+from tidemark.analysis.solver import Model, model_of
 from tidemark.analysis.truth import Translation
 
 
@@ -48,10 +49,14 @@ def possible(condition: Expression, facts: Facts, *, or_fails: bool = False) -> 
     >>> possible(conjunction((above, below, Call("gt", (b, Literal(10, INT)), BOOLEAN))), facts)
     <Answer.NO: 'no'>
     """
-    translation = translate((condition,), facts)
-    if or_fails:
-        return answer(translation.true_or_failing((condition,)), translation)
-    return answer(translation.truth(condition).true, translation)
+
+    def ask() -> Answer:
+        translation = translate((condition,), facts)
+        if or_fails:
+            return answer(translation.true_or_failing((condition,)), translation)
+        return answer(translation.truth(condition).true, translation)
+
+    return within(MOST_FOR_A_QUESTION, ask, Answer.UNKNOWN)
 
 
 def never_true(condition: Expression, facts: Facts) -> bool:
@@ -69,9 +74,13 @@ def implies(premise: Expression, conclusion: Expression, facts: Facts) -> Answer
     >>> implies(above[1], above[0], facts), implies(above[0], above[1], facts)
     (<Answer.YES: 'yes'>, <Answer.NO: 'no'>)
     """
-    translation = translate((premise, conclusion), facts)
-    counterexample = both(translation.truth(premise).true, negation(translation.truth(conclusion).true))
-    found = answer(counterexample, translation)
+
+    def ask() -> Answer:
+        translation = translate((premise, conclusion), facts)
+        counterexample = both(translation.truth(premise).true, negation(translation.truth(conclusion).true))
+        return answer(counterexample, translation)
+
+    found = within(MOST_FOR_A_QUESTION, ask, Answer.UNKNOWN)
     return {Answer.YES: Answer.NO, Answer.NO: Answer.YES}.get(found, found)
 
 
@@ -101,10 +110,17 @@ def eliminated(condition: Expression, kept: frozenset[int], facts: Facts) -> Exp
 
 def eliminated_one_by_one(conditions: tuple[Expression, ...], kept: frozenset[int], facts: Facts) -> Expression | None:
     """The same for conditions that are asked one after the other, each of the rows for which those before are true."""
-    translation = translate(conditions, facts)
-    if answer(translation.true_or_failing(conditions), translation) is Answer.NO:
+
+    def is_impossible() -> bool:
+        translation = translate(conditions, facts)
+        return answer(translation.true_or_failing(conditions), translation) is Answer.NO
+
+    def project() -> Expression | None:
+        return projection(conditions, kept, translate(conditions, facts))
+
+    if within(MOST_FOR_A_QUESTION, is_impossible, False):
         return FALSE
-    return projection(conditions, kept, translation)
+    return within(MOST_FOR_A_QUESTION, project, None)
 
 
 def translate(conditions: Iterable[Expression], facts: Facts) -> Translation:
@@ -118,16 +134,24 @@ def translate(conditions: Iterable[Expression], facts: Facts) -> Translation:
 
 def _connected(columns: frozenset[int], facts: Facts) -> tuple[Expression, ...]:
     """The parts of CHECK conditions that share columns with the given ones, directly or through each other."""
-    parts = [part for check in facts.checks for part in conjuncts(check)]
-    found: list[Expression] = []
-    grown = True
-    while grown:
-        grown = False
-        for part in parts:
-            if part not in found and columns_of(part) & columns:
-                found.append(part)
-                columns |= columns_of(part)
-                grown = True
+    return connected(columns, (part for check in facts.checks for part in conjuncts(check)))
+
+
+def connected(columns: frozenset[int], parts: Iterable[Expression]) -> tuple[Expression, ...]:
+    """The parts that share columns with the given ones, directly or through each other."""
+    reading: dict[int, list[Expression]] = {}
+    for part in parts:
+        spend()
+        for column in columns_of(part):
+            reading.setdefault(column, []).append(part)
+    found: dict[Expression, None] = {}
+    waiting = sorted(columns, reverse=True)
+    while waiting:
+        for part in reading.pop(waiting.pop(), ()):
+            spend()
+            if part not in found:
+                found[part] = None
+                waiting.extend(columns_of(part))
     return tuple(found)
 
 

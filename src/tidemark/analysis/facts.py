@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tidemark.algebra.expressions import Column, Expression, shift
 from tidemark.algebra.types import Field, Schema
@@ -33,10 +33,6 @@ class Facts:
         """These columns, then the other's."""
         moved = tuple(shift(check, len(self.columns)) for check in other.checks)
         return Facts(self.columns + other.columns, self.checks + moved)
-
-    def unchecked(self) -> Facts:
-        """The same columns without what constraints promise: for rows of which they have not been checked yet."""
-        return Facts(tuple(replace(field, nullable=True) for field in self.columns))
 
     def column(self, index: int) -> Column:
         field = self.columns[index]

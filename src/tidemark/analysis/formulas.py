@@ -17,7 +17,13 @@ from itertools import islice
 from math import gcd, lcm
 from typing import Final, NamedTuple, TypeAlias
 
+from tidemark.algebra.structure import structural
+from tidemark.analysis.budget import made_once, spend
+
 NOWHERE: Final = -1
+MOST_TAKEN_APART: Final = 32
+"""A part of so many parts stands as a whole in what it is joined to: copied each time that one more part comes, a
+formula of n parts would take n² steps to build."""
 
 
 class Variable(NamedTuple):
@@ -44,11 +50,13 @@ class Bound(NamedTuple):
     strict: bool = False
 
 
+@structural
 @dataclass(frozen=True)
 class All:
     parts: tuple[Formula, ...]
 
 
+@structural
 @dataclass(frozen=True)
 class Some:
     parts: tuple[Formula, ...]
@@ -64,47 +72,52 @@ def both(*parts: Formula) -> Formula:
     >>> both(True, Flag("a"), True)
     Flag(name='a', column=-1, holds=True)
     """
-    found: dict[Formula, None] = {}
-    for part in parts:
-        if part is False:
-            return False
-        if isinstance(part, All):
-            found.update(dict.fromkeys(part.parts))
-        elif part is not True:
-            found[part] = None
-    if len(found) < 2:
-        return next(iter(found), True)
-    return All(tuple(found))
+    return _gathered(All, parts, neutral=True)
 
 
 def either(*parts: Formula) -> Formula:
     """OR of all parts."""
+    return _gathered(Some, parts, neutral=False)
+
+
+def _gathered(kind: type[All] | type[Some], parts: tuple[Formula, ...], *, neutral: bool) -> Formula:
+    """The parts under one connective: one that is neutral says nothing, its opposite decides all."""
+    spend(1 + len(parts))
     found: dict[Formula, None] = {}
     for part in parts:
-        if part is True:
-            return True
-        if isinstance(part, Some):
+        if isinstance(part, bool):
+            if part is not neutral:
+                return part
+        elif isinstance(part, kind) and len(part.parts) <= MOST_TAKEN_APART:
+            spend(len(part.parts))
             found.update(dict.fromkeys(part.parts))
-        elif part is not False:
+        else:
             found[part] = None
     if len(found) < 2:
-        return next(iter(found), False)
-    return Some(tuple(found))
+        return next(iter(found), neutral)
+    return made_once(All, tuple(found)) if kind is All else made_once(Some, tuple(found))
 
 
 def negation(formula: Formula) -> Formula:
-    """The opposite. Of whole numbers, ``x > 0`` is ``x ≥ 1``."""
+    """The opposite, worked out once. Of whole numbers, ``x > 0`` is ``x ≥ 1``."""
     match formula:
         case bool():
             return not formula
         case Flag():
             return formula._replace(holds=not formula.holds)
         case Bound(terms=terms, constant=constant, strict=strict):
-            return at_most_zero(Linear({v: Fraction(-f) for v, f in terms}, Fraction(-constant)), strict=not strict)
-        case All(parts=parts):
-            return either(*map(negation, parts))
-        case Some(parts=parts):
-            return both(*map(negation, parts))
+            is_dense = any(variable.dense for variable, _ in terms)
+            opposite = tuple((variable, -factor) for variable, factor in terms)
+            return Bound(opposite, -constant, not strict) if is_dense else Bound(opposite, int(not strict) - constant)
+        case All(parts=parts) | Some(parts=parts):
+            known: Formula | None = formula.__dict__.get(_OPPOSITE)
+            if known is None:
+                joined = either if isinstance(formula, All) else both
+                known = formula.__dict__[_OPPOSITE] = joined(*map(negation, parts))
+            return known
+
+
+_OPPOSITE: Final = "_opposite"
 
 
 class Linear:
@@ -123,6 +136,7 @@ class Linear:
         return Linear({}, value)
 
     def plus(self, other: Linear, times: Fraction | int = 1) -> Linear:
+        spend(len(self.factors) + len(other.factors))
         factors = dict(self.factors)
         for variable, factor in other.factors.items():
             factors[variable] = factors.get(variable, Fraction(0)) + factor * times
@@ -145,8 +159,15 @@ def at_most_zero(sum_: Linear, *, strict: bool = False) -> Formula:
     if not sum_.factors:
         return sum_.constant < 0 if strict else sum_.constant <= 0
     scale = lcm(sum_.constant.denominator, *(factor.denominator for factor in sum_.factors.values()))
+    spend(len(sum_.factors))
     terms = tuple(sorted((variable, int(factor * scale)) for variable, factor in sum_.factors.items()))
-    constant = int(sum_.constant * scale)
+    return bounded(terms, int(sum_.constant * scale), strict=strict)
+
+
+def bounded(terms: tuple[tuple[Variable, int], ...], constant: int, *, strict: bool) -> Bound | bool:
+    """The bound of terms, in order, without a common factor."""
+    if not terms:
+        return constant < 0 if strict else constant <= 0
     common = gcd(*(factor for _, factor in terms))
     if any(variable.dense for variable, _ in terms):
         common = gcd(common, constant)
@@ -160,12 +181,17 @@ def zero(sum_: Linear) -> Formula:
 
 
 def atoms(formula: Formula) -> Iterator[Atom]:
-    match formula:
-        case Flag() | Bound():
-            yield formula
-        case All(parts=parts) | Some(parts=parts):
-            for part in parts:
-                yield from atoms(part)
+    """The atoms from left to right; those of a part that stands in several places once."""
+    seen: set[int] = set()
+    waiting = [formula]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Flag | Bound):
+            yield part
+        elif isinstance(part, All | Some) and id(part) not in seen:
+            seen.add(id(part))
+            spend(len(part.parts))
+            waiting.extend(reversed(part.parts))
 
 
 def variables(formulas: Iterable[Formula]) -> frozenset[Variable]:
@@ -187,28 +213,54 @@ def alternatives(formula: Formula, most: int) -> list[Conjunction]:
     >>> alternatives(either(a, both(b, negation(b))), most=8)
     [(Flag(name='a', column=-1, holds=True),)]
     """
-    match formula:
-        case bool():
-            return [()] if formula else []
-        case Flag() | Bound():
-            return [(formula,)]
-        case Some(parts=parts):
-            found = [conjunction for part in parts for conjunction in alternatives(part, most)]
-            if len(found) > most:
+    return _Alternatives(most).of(formula)
+
+
+class _Alternatives:
+    """Those of one formula; a part that stands in several places is taken apart once."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: dict[int, list[Conjunction]] = {}
+
+    def of(self, formula: Formula) -> list[Conjunction]:
+        match formula:
+            case bool():
+                return [()] if formula else []
+            case Flag() | Bound():
+                return [(formula,)]
+        found = self._known.get(id(formula))
+        if found is None:
+            spend(1 + len(formula.parts))
+            of_parts = self._of_some if isinstance(formula, Some) else self._of_all
+            found = self._known[id(formula)] = of_parts(formula.parts)
+        return found
+
+    def _of_some(self, parts: tuple[Formula, ...]) -> list[Conjunction]:
+        found: list[Conjunction] = []
+        for part in parts:
+            found += self.of(part)
+            if len(found) > self._most:
                 raise TooMany
-            return list(dict.fromkeys(found))
-        case All(parts=parts):
-            # What has no alternative comes first, so that contradictions show early.
-            whole: list[Conjunction] = [tuple(part for part in parts if isinstance(part, Flag | Bound))]
-            if _contradictory(whole[0]):
-                return []
-            for part in sorted((p for p in parts if isinstance(p, All | Some)), key=lambda p: len(p.parts)):
-                choices = alternatives(part, most)
-                joined = (tuple(dict.fromkeys(left + right)) for left in whole for right in choices)
-                whole = list(islice((c for c in joined if not _contradictory(c)), most + 1))
-                if len(whole) > most:
-                    raise TooMany
-            return whole
+        return list(dict.fromkeys(found))
+
+    def _of_all(self, parts: tuple[Formula, ...]) -> list[Conjunction]:
+        # What has no alternative comes first, so that contradictions show early.
+        whole: list[Conjunction] = [tuple(part for part in parts if isinstance(part, Flag | Bound))]
+        if _contradictory(whole[0]):
+            return []
+        for part in sorted((p for p in parts if isinstance(p, All | Some)), key=lambda p: len(p.parts)):
+            choices = self.of(part)
+            joined = (_joined(left, right) for left in whole for right in choices)
+            whole = list(islice((c for c in joined if not _contradictory(c)), self._most + 1))
+            if len(whole) > self._most:
+                raise TooMany
+        return whole
+
+
+def _joined(left: Conjunction, right: Conjunction) -> Conjunction:
+    spend(len(left) + len(right))
+    return tuple(dict.fromkeys(left + right))
 
 
 def _contradictory(conjunction: Conjunction) -> bool:

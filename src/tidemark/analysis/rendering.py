@@ -1,4 +1,4 @@
-"""Formulas as expressions that every engine can run and that never fail.
+"""Formulas as expressions that every engine can run and that never fail, and as words for reasons that people read.
 
 A bound of one column is a comparison with a constant of its type. A bound between two columns is a comparison, with a
 constant added in a type that is wide enough for every sum. What has no such form is left out, which lets more rows
@@ -7,15 +7,30 @@ pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import reduce
 
-from tidemark.algebra.expressions import Call, Cast, Column, Expression, Literal, conjunction
+from tidemark.algebra.expressions import (
+    TRUE,
+    Call,
+    Cast,
+    Column,
+    Expression,
+    Literal,
+    columns_in,
+    conjunction,
+    conjuncts,
+    disjuncts,
+    transform,
+)
 from tidemark.algebra.functions import FUNCTIONS, implicit_cast_allowed
+from tidemark.algebra.printing import show_expression
 from tidemark.algebra.types import BIGINT, BOOLEAN, INT, Kind, Type, common_type
-from tidemark.analysis.domains import is_dense, range_of, unit_of, value_of_number
 from tidemark.analysis.formulas import Atom, Bound, Conjunction, Flag, Variable
-from tidemark.analysis.unknowns import Unknowns
+from tidemark.analysis.relevance.ways import Way, is_computed
+from tidemark.analysis.unknowns import Unknowns, is_dense, range_of, unit_of, value_of_number
 
 FALSE = Literal(False, BOOLEAN)
 
@@ -34,16 +49,29 @@ def rendered(choices: list[Conjunction], unknowns: Unknowns) -> Expression | Non
     return conjunction(tuple(parts)) if parts else None
 
 
-def disjuncts(condition: Expression) -> tuple[Expression, ...]:
-    """The parts of a disjunction, left to right."""
-    if isinstance(condition, Call) and condition.function == "or":
-        return tuple(part for argument in condition.arguments for part in disjuncts(argument))
-    return (condition,)
-
-
 def disjunction(parts: tuple[Expression, ...]) -> Expression:
     """OR of all parts, of which there is one at least."""
     return reduce(lambda a, b: Call("or", (a, b), BOOLEAN, a.nullable or b.nullable), parts)
+
+
+def simple(condition: Expression) -> Expression:
+    """The condition without what says nothing: FALSE in a disjunction, TRUE in a conjunction, a part that is there."""
+    match condition:
+        case Call(function="or"):
+            return _settled(disjuncts(condition), nothing=FALSE, all_=TRUE, joined=disjunction)
+        case Call(function="and"):
+            return _settled(conjuncts(condition), nothing=TRUE, all_=FALSE, joined=conjunction)
+    return condition
+
+
+def _settled(
+    parts: tuple[Expression, ...],
+    nothing: Expression,
+    all_: Expression,
+    joined: Callable[[tuple[Expression, ...]], Expression],
+) -> Expression:
+    kept = tuple(dict.fromkeys(part for part in map(simple, parts) if part != nothing))
+    return all_ if all_ in kept else joined(kept) if kept else nothing
 
 
 def _compared(choice: Conjunction, unknowns: Unknowns) -> frozenset[int]:
@@ -150,3 +178,55 @@ def _with_sum(left: Column, right: Column, apart: int, name: str) -> Expression 
 
 def _as(expression: Expression, type: Type) -> Expression:
     return expression if expression.type == type else Cast(expression, type)
+
+
+MOST_SHOWN = 3
+
+
+def plain(condition: Expression) -> str:
+    """A condition as one would write it.
+
+    >>> from tidemark.algebra.expressions import Call, Column, Literal, conjunction
+    >>> from tidemark.algebra.types import BOOLEAN, INT
+    >>> above = Call("gt", (Column(0, "k", INT), Literal(10, INT)), BOOLEAN)
+    >>> plain(conjunction((above, Call("eq", (Column(1, "j", INT), Column(0, "k", INT)), BOOLEAN))))
+    'k > 10 and j = k'
+
+    What says nothing is left out.
+
+    >>> plain(Call("or", (Literal(False, BOOLEAN), above), BOOLEAN))
+    'k > 10'
+    """
+    parts = conjuncts(simple(condition))
+    texts = ((show_expression(part), len(disjuncts(part)) > 1 < len(parts)) for part in parts)
+    return " and ".join(text if grouped else _without_parentheses(text) for text, grouped in texts)
+
+
+def needs(ways: Iterable[Way]) -> str:
+    """What the view asks of the rows, for each way in which they reach it."""
+    texts = dict.fromkeys(_asked(way) for way in ways)
+    shown = list(texts)[:MOST_SHOWN] + ["…"] * (len(texts) > MOST_SHOWN)
+    return ", or ".join(shown) or "nothing"
+
+
+def _asked(way: Way) -> str:
+    """What a way asks, with the names of relations where columns of the same name are asked about."""
+    conditions = [condition for condition in way.conditions if not is_computed(condition)]
+    read = sorted(columns_in(conditions))
+    names = Counter(way.facts.columns[index].name for index in read)
+
+    def named(part: Expression) -> Expression | None:
+        if isinstance(part, Column) and names[part.name] > 1 and way.origins[part.index]:
+            return replace(part, name=f"{way.origins[part.index]}.{part.name}")
+        return None
+
+    return " and ".join(plain(transform(condition, named)) for condition in conditions) or "nothing"
+
+
+def _without_parentheses(text: str) -> str:
+    depth = 0
+    for place, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0 and place < len(text) - 1:
+            return text
+    return text[1:-1] if text.startswith("(") else text

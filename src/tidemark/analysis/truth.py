@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from tidemark.algebra.expressions import Call, Case, Column, Expression, Literal
 from tidemark.algebra.types import BOOLEAN, Kind
 from tidemark.analysis.amounts import Amounts
+from tidemark.analysis.budget import spend
 from tidemark.analysis.facts import Facts
 from tidemark.analysis.formulas import Flag, Formula, at_most_zero, both, either, negation, zero
 from tidemark.analysis.unknowns import Truth
@@ -30,6 +31,7 @@ class Translation(Amounts):
     def truth(self, condition: Expression) -> Truth:
         known = self._truths.get(condition)
         if known is None:
+            spend()
             known = self._truths[condition] = self._truth(self.folded(condition))
         return known
 

@@ -4,21 +4,26 @@ What is not understood becomes something unknown: a flag or a number of which no
 function that gives NULL for NULL alone, when it is NULL. Then there are more models than there are rows: that there is
 no model proves that there is no such row, but a model proves nothing (``exact`` is False). The same expression is
 always the same unknown.
+
+The values of types as numbers: from where to where they go, and what number stands for a constant.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
+from typing import Final, TypeAlias
 
-from tidemark.algebra.expressions import Call, Case, Cast, Expression, Literal, columns_of, walk
-from tidemark.algebra.failing import fails_itself
+from tidemark.algebra.expressions import Call, Case, Cast, Expression, Literal, Value, columns_of, parts_once
 from tidemark.algebra.functions import FUNCTIONS
-from tidemark.algebra.scalar import value_of
-from tidemark.algebra.types import Kind, Type
-from tidemark.analysis.domains import Range, has_numbers, is_dense, range_of, unit_of
+from tidemark.algebra.functions.values import EXACT
+from tidemark.algebra.scalar import fails_itself, value_of
+from tidemark.algebra.types import INTEGER_BITS, Kind, Type
+from tidemark.analysis.budget import spend
 from tidemark.analysis.facts import Facts
 from tidemark.analysis.formulas import (
     All,
@@ -37,6 +42,90 @@ from tidemark.analysis.formulas import (
     zero,
 )
 from tidemark.errors import TidemarkError
+
+Ranks: TypeAlias = Mapping[str, int]
+"""The places of the texts that stand in a condition, in the order of text; the empty text is the first of all."""
+Range: TypeAlias = tuple[Fraction | None, Fraction | None]
+
+DAY: Final = 86_400_000_000
+"""In microseconds."""
+_FIRST_DAY: Final = dt.date.min.toordinal()
+_LAST_DAY: Final = dt.date.max.toordinal()
+
+
+def has_numbers(type: Type) -> bool:
+    """Whether values of the type are taken as numbers here. Floats and arrays are not, and NULL is of no type."""
+    return type.is_exact or type.is_temporal or type.kind is Kind.VARCHAR
+
+
+def is_dense(type: Type) -> bool:
+    return type.kind is Kind.VARCHAR
+
+
+def unit_of(type: Type) -> Fraction:
+    """What one more of the variable means: a decimal is counted in units of its last digit."""
+    return Fraction(1, 10**type.scale)
+
+
+def range_of(type: Type) -> Range:
+    """The least and the greatest number that stands for a value of the type.
+
+    >>> from tidemark.algebra.types import SMALLINT, decimal
+    >>> range_of(SMALLINT), range_of(decimal(3, 1))
+    ((Fraction(-32768, 1), Fraction(32767, 1)), (Fraction(-999, 10), Fraction(999, 10)))
+    """
+    if type.is_integer:
+        limit = 1 << (INTEGER_BITS[type.kind] - 1)
+        return Fraction(-limit), Fraction(limit - 1)
+    match type.kind:
+        case Kind.DECIMAL:
+            most = (10**type.precision - 1) * unit_of(type)
+            return -most, most
+        case Kind.DATE:
+            return Fraction(_FIRST_DAY), Fraction(_LAST_DAY)
+        case Kind.TIMESTAMP:
+            return Fraction(_FIRST_DAY * DAY), Fraction((_LAST_DAY + 1) * DAY - 1)
+        case Kind.VARCHAR:
+            return Fraction(0), None
+    return None, None
+
+
+def number_of(value: Value, ranks: Ranks) -> Fraction:
+    """The number that stands for a constant.
+
+    >>> number_of(dt.date(1, 1, 2), {}), number_of(Decimal("1.5"), {})
+    (Fraction(2, 1), Fraction(3, 2))
+    """
+    match value:
+        case int() | Decimal():
+            return Fraction(value)
+        case str():
+            return Fraction(ranks[value])
+        case dt.datetime():
+            since = value - dt.datetime(1, 1, 1)
+            return Fraction(_FIRST_DAY * DAY + since // dt.timedelta(microseconds=1))
+        case dt.date():
+            return Fraction(value.toordinal())
+    raise TypeError(f"no number stands for {value!r}")
+
+
+def value_of_number(number: int, type: Type, texts: tuple[str, ...]) -> Value:
+    """The value that a number of units stands for; the opposite of ``number_of``.
+
+    >>> from tidemark.algebra.types import DATE, decimal
+    >>> value_of_number(2, DATE, ()), value_of_number(15, decimal(3, 1), ())
+    (datetime.date(1, 1, 2), Decimal('1.5'))
+    """
+    match type.kind:
+        case Kind.DECIMAL:
+            return Decimal(number).scaleb(-type.scale, context=EXACT)
+        case Kind.DATE:
+            return dt.date.fromordinal(number)
+        case Kind.TIMESTAMP:
+            return dt.datetime(1, 1, 1) + dt.timedelta(microseconds=number - _FIRST_DAY * DAY)
+        case Kind.VARCHAR:
+            return texts[number]
+    return number
 
 
 @dataclass(frozen=True)
@@ -74,12 +163,13 @@ class Unknowns(ABC):
         self.definitions: list[Formula] = []
         self.limits: dict[Variable, Range] = {}
         self._ends: dict[Variable, Range] = {}
-        texts = {e.value for whole in expressions for e in walk(whole) if isinstance(e, Literal)}
+        texts = {e.value for e in parts_once(expressions) if isinstance(e, Literal)}
         self.texts = tuple(sorted({"", *(text for text in texts if isinstance(text, str))}))
         self.ranks = {text: place for place, text in enumerate(self.texts)}
         # Between "a" and "a\x00" there is no room for another text; elsewhere there is.
         self._room = not any(character < " " for text in self.texts for character in text)
         self._names = 0
+        self._values: dict[Expression, Expression] = {}
 
     @abstractmethod
     def truth(self, condition: Expression) -> Truth: ...
@@ -100,12 +190,20 @@ class Unknowns(ABC):
         """An expression of constants as its value; one that fails, or is a float or a new text, as it is."""
         if not isinstance(expression, Call | Case | Cast) or columns_of(expression):
             return expression
+        known = self._values.get(expression)
+        if known is None:
+            known = self._values[expression] = self._evaluated(expression)
+        return known
+
+    def _evaluated(self, expression: Expression) -> Expression:
+        # With the values of its parts in their places an expression is not evaluated again from its beginnings.
+        parts = tuple([self.folded(child) for child in expression.children()])
         try:
-            value = value_of(expression, ())
+            value = value_of(expression.with_children(parts), ())
         except TidemarkError:
             return expression
-        known = not isinstance(value, float | tuple) and (not isinstance(value, str) or value in self.ranks)
-        return Literal(value, expression.type) if known else expression
+        is_said = not isinstance(value, float | tuple) and (not isinstance(value, str) or value in self.ranks)
+        return Literal(value, expression.type) if is_said else expression
 
     # Columns
 
@@ -201,18 +299,32 @@ class Unknowns(ABC):
         Definitions and CHECK conditions that have nothing to do with it, which rows can satisfy by themselves, are
         left out; so are, if not wanted, the limits that are only the ends of types.
         """
-        names, told, pending = _names(formula), list[Formula](), list(self.definitions)
-        while connected := [part for part in pending if names & _names(part)]:
-            told += connected
-            pending = [part for part in pending if part not in connected]
-            names |= frozenset[str]().union(*map(_names, connected))
+        told = self._connected(formula)
         about = variables((formula, *told))
         return both(formula, *told, *self.bounds_of(about, ends_of_types=ends_of_types))
+
+    def _connected(self, formula: Formula) -> list[Formula]:
+        """The definitions that have to do with a formula, directly or through each other."""
+        named: dict[str, list[int]] = {}
+        names_of = [_names(part) for part in self.definitions]
+        for place, names in enumerate(names_of):
+            for name in names:
+                named.setdefault(name, []).append(place)
+        found: set[int] = set()
+        waiting = list(_names(formula))
+        while waiting:
+            places = [place for place in named.pop(waiting.pop(), ()) if place not in found]
+            spend(1 + len(places))
+            found.update(places)
+            for place in places:
+                waiting.extend(names_of[place])
+        return [part for place, part in enumerate(self.definitions) if place in found]
 
     def bounds_of(self, numbers: Iterable[Variable], *, ends_of_types: bool = True) -> list[Formula]:
         """The limits of variables as formulas."""
         bounds: list[Formula] = []
         for variable in numbers:
+            spend()
             number, ends = Linear.of(variable), self._ends[variable]
             low, high = self.limits[variable]
             if low is not None and (ends_of_types or low != ends[0]):
@@ -226,6 +338,7 @@ class Unknowns(ABC):
     def span(self, sum_: Linear) -> Range:
         """The least and the greatest that a sum can be, by the limits of its variables."""
         least = most = sum_.constant
+        spend(len(sum_.factors))
         for variable, factor in sum_.factors.items():
             low, high = self.limits[variable]
             if low is None or high is None:

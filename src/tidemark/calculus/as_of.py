@@ -1,4 +1,4 @@
-"""Logical rollback: a relation at any point is what is stored, plus or minus the changes between.
+"""Logical rollback: a relation at any point is what is stored, plus or minus the changes between; and plans read there.
 
     S_old = S_new − ΔS         and, read the other way,        S_new = S_old ⊎ ΔS
 
@@ -9,7 +9,7 @@ Engines store each relation as of the last committed version. A block begins at 
     new   = stored ⊎ prior ⊎ Δ
     as of an earlier version v = stored − (the log since v)
 
-What lags behind (a snapshot, a continual query) is brought up to date by a block that spans the versions since its
+A lagging relation (a snapshot, a continual query) is brought up to date by a block that spans the versions since its
 tidemark. The relations below it are stored as of the end of that block already:
 
     new   = stored
@@ -20,7 +20,7 @@ Nothing is ever copied, and nothing is consolidated here: a scan yields weighted
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidemark.algebra.plans import Given, Negate, Plan, Scan, State, Stored, empty, transform, union
 
@@ -82,3 +82,18 @@ def _resolve_scan(scan: Scan, block: Block) -> Plan:
         elif relation not in block.ahead and scan.state is State.NEW:
             parts.append(delta)
     return union(tuple(parts), schema)
+
+
+def at(plan: Plan, state: State) -> Plan:
+    """The plan with every relation read at the given state."""
+    return transform(plan, lambda p: replace(p, state=state) if isinstance(p, Scan) else None)
+
+
+def old(plan: Plan) -> Plan:
+    """The plan evaluated before the block."""
+    return at(plan, State.OLD)
+
+
+def new(plan: Plan) -> Plan:
+    """The plan evaluated after the block."""
+    return at(plan, State.NEW)

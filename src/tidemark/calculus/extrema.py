@@ -7,13 +7,21 @@ the group is evaluated again from E_new. In every other group the extremum of T 
 deleted lies strictly behind it.
 
     ΔS = σ[not exposed] T  ⊎  γ(E_new ⋉ exposed)  −  S_old ⋉ K
+
+The first rows of an order (ORDER BY … LIMIT n), without reading the input again as long as they suffice.
+
+    F = first[n](E),    F_new = first[n](F_old ⊎ ΔE)      unless ΔE deletes a row of F_old and F_old has n rows
+
+What was not among the first n rows cannot get there by an insertion or by a deletion behind them. If one of them goes,
+the row that moves up is not known, and E_new is read; if F_old has fewer than n rows, it is all of E_old, and nothing
+has to be read at all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from tidemark.algebra.aggregates import EXTREMA
 from tidemark.algebra.expressions import TRUE, Call, Case, Cast, Expression, Literal, conjunction
 from tidemark.algebra.plans import (
     Aggregate,
@@ -22,9 +30,12 @@ from tidemark.algebra.plans import (
     Distinct,
     Filter,
     Given,
+    Join,
     Negate,
     Plan,
     Project,
+    Sort,
+    Touched,
     Union,
     union,
 )
@@ -35,12 +46,12 @@ _FALSE = Literal(False, BOOLEAN)
 
 
 def has_extrema(state: Aggregate) -> bool:
-    return any(call.function in EXTREMA for call in state.aggregates)
+    return any(call.is_extremum for call in state.aggregates)
 
 
 def partial_sums(prepared: Aggregate, changed: Given) -> Aggregate:
     """γ±(ΔE) of the counts and sums alone."""
-    calls = tuple(call for call in prepared.aggregates if call.function not in EXTREMA)
+    calls = tuple(call for call in prepared.aggregates if not call.is_extremum)
     names = prepared.schema.names[: len(prepared.keys)] + tuple(f"p{i}" for i in range(len(calls)))
     return Aggregate(changed, names, prepared.keys, calls, signed=True)
 
@@ -48,7 +59,7 @@ def partial_sums(prepared: Aggregate, changed: Given) -> Aggregate:
 def totals(prepared: Aggregate, before: Given, sums: Given, changed: Given) -> Aggregate:
     """T, and behind the columns of the state the best deleted value of each extremum."""
     width = len(prepared.keys)
-    extreme = tuple(i for i, call in enumerate(prepared.aggregates) if call.function in EXTREMA)
+    extreme = tuple(i for i, call in enumerate(prepared.aggregates) if call.is_extremum)
     additive = tuple(i for i in range(len(prepared.aggregates)) if i not in extreme)
     beyond = len(prepared.aggregates)
     calls = tuple(prepared.aggregates[i] for i in extreme)
@@ -72,7 +83,7 @@ def totals(prepared: Aggregate, before: Given, sums: Given, changed: Given) -> A
 def _laid_out(prepared: Aggregate, part: Plan, places: Mapping[int, int]) -> Project:
     """The part's rows as rows of T: where it says nothing stands NULL."""
     width = len(prepared.keys)
-    extreme = tuple(call for call in prepared.aggregates if call.function in EXTREMA)
+    extreme = tuple(call for call in prepared.aggregates if call.is_extremum)
     cells: list[Expression] = list(part.columns()[:width])
     for i, call in enumerate((*prepared.aggregates, *extreme)):
         cells.append(part.column(places[i]) if i in places else Literal(None, call.type))
@@ -111,11 +122,37 @@ def _is_exposed(prepared: Aggregate, total: Plan) -> Expression:
     width, beyond = len(prepared.keys), len(prepared.keys) + len(prepared.aggregates)
     branches: list[tuple[Expression, Expression]] = []
     for i, call in enumerate(prepared.aggregates):
-        if call.function not in EXTREMA:
+        if not call.is_extremum:
             continue
         gone, best = total.column(beyond + len(branches)), total.column(width + i)
-        comparison = "le" if call.function is AggregateFunction.MIN else "ge"
         values = total.column(width + prepared.aggregates.index(count_of(call)))
-        beaten = Call(comparison, (gone, best), BOOLEAN, nullable=True)
+        assert call.row.beats is not None
+        beaten = Call(call.row.beats, (gone, best), BOOLEAN, nullable=True)
         branches.append((conjunction((_is_positive(values), beaten)), TRUE))
     return Case(tuple(branches), _FALSE, BOOLEAN)
+
+
+def kept_first(plan: Sort) -> Sort | None:
+    """What is kept for a LIMIT: the rows up to its end, with all columns; None if it has no end."""
+    if plan.limit is None:
+        return None
+    return replace(plan, limit=plan.limit + plan.offset, offset=0, visible=None)
+
+
+def is_kept_first(plan: Plan) -> bool:
+    return isinstance(plan, Sort) and plan.limit is not None and plan == kept_first(plan)
+
+
+def lost_rows(plan: Sort, before: Given, changed: Given) -> Plan:
+    """The rows of F_old that ΔE deletes, if F_old is full; otherwise nothing."""
+    assert plan.limit is not None
+    columns = tuple(range(len(plan.schema)))
+    lost = Touched(before, Distinct(Negate(changed)), columns)
+    count = Aggregate(before, ("rows",), (), (AggregateCall(AggregateFunction.COUNT_ROWS),))
+    is_full = Call("ge", (count.column(0), Literal(plan.limit, BIGINT)), BOOLEAN, nullable=False)
+    return Join(lost, Filter(count, is_full), TRUE)
+
+
+def merged_first(plan: Sort, before: Given, changed: Given) -> Plan:
+    """first[n](F_old ⊎ ΔE)."""
+    return plan.with_inputs((union((before, changed), plan.input.schema),))

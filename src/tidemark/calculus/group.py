@@ -12,12 +12,11 @@ With stored counts (a *state* S that the network keeps for γ), the input is not
 where merge adds counts and sums group by group and drops groups whose row count reached zero. COUNT and SUM of exact
 types are groups under addition, which is why this is exact; a sum is NULL when its count of values is zero, so that
 count is kept beside it. MIN and MAX need a look at the input when an extremum goes (``extrema.py``); what is neither
-is evaluated again for touched groups (``fresh.py``).
+is evaluated again for touched groups (``touched.py``).
 """
 
 from __future__ import annotations
 
-from tidemark.algebra.aggregates import COUNTS
 from tidemark.algebra.expressions import Call, Case, Cast, Column, Expression, Literal
 from tidemark.algebra.plans import (
     Aggregate,
@@ -31,10 +30,9 @@ from tidemark.algebra.plans import (
     union,
 )
 from tidemark.algebra.types import BIGINT, BOOLEAN
-from tidemark.calculus.states import new, old
+from tidemark.calculus.as_of import new, old
 
 ROWS = "_rows"
-_LETTERS = {AggregateFunction.COUNT: "n", AggregateFunction.SUM: "s"}
 
 
 def incremental_group(plan: Aggregate, delta: Plan) -> Plan:
@@ -74,7 +72,7 @@ def state_of(plan: Aggregate) -> Aggregate:
     for call in plan.aggregates:
         for needed in _kept(call) if merged else (call,):
             if needed not in calls:
-                names.append(_LETTERS.get(needed.function, "v") + str(len(calls)))
+                names.append(needed.row.letter + str(len(calls)))
                 calls.append(needed)
     return Aggregate(plan.input, tuple(names), plan.keys, tuple(calls))
 
@@ -118,7 +116,7 @@ def normal_form(state: Aggregate, total: Plan) -> tuple[Expression, ...]:
     result: list[Expression] = list(_columns(total, tuple(range(offset))))
     for position, call in enumerate(state.aggregates):
         value = _as(total.column(offset + position), state.schema[offset + position].type)
-        if call.function in COUNTS:
+        if call.is_count:
             result.append(Call("coalesce", (value, Literal(0, BIGINT)), BIGINT, nullable=False))
             continue
         values = total.column(offset + state.aggregates.index(count_of(call)))
@@ -128,7 +126,7 @@ def normal_form(state: Aggregate, total: Plan) -> tuple[Expression, ...]:
 
 
 def _kept(call: AggregateCall) -> tuple[AggregateCall, ...]:
-    return (call,) if call.function in COUNTS else (call, count_of(call))
+    return (call,) if call.is_count else (call, count_of(call))
 
 
 def count_of(call: AggregateCall) -> AggregateCall:

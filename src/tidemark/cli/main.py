@@ -11,15 +11,12 @@ from typing import Annotated
 import typer
 
 from tidemark.cli import overview
-from tidemark.cli.bench.figures import CLOCK
-from tidemark.cli.bench.many.workload import LEAST
-from tidemark.cli.failing import Stopped, Warnings, errors_shown
-from tidemark.cli.opening import bytes_of, connected, existing, read_text
+from tidemark.cli.databases import bytes_of, connected, existing, read_text
 from tidemark.cli.run import ScriptRun, audit
 from tidemark.cli.script import read_script
 from tidemark.cli.shell import shell
-from tidemark.cli.show import Display, console_for
-from tidemark.cli.status import Status
+from tidemark.cli.show import Display, Stopped, Warnings, console_for, errors_shown
+from tidemark.cli.spinner import Status
 from tidemark.errors import TidemarkError
 
 app = typer.Typer(
@@ -29,6 +26,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+ADDED = "tidemark.commands"
+"""The group of entry points by which other distributions add commands."""
+
 
 class Engine(enum.StrEnum):
     """The engines that a script can run on without a database of its own."""
@@ -36,13 +36,6 @@ class Engine(enum.StrEnum):
     SPARK = "spark"
     DUCKDB = "duckdb"
     REFERENCE = "reference"
-
-
-class BenchEngine(enum.StrEnum):
-    """The engines that are worth measuring."""
-
-    DUCKDB = "duckdb"
-    SPARK = "spark"
 
 
 Target = Annotated[
@@ -54,7 +47,9 @@ Target = Annotated[
         show_default=False,
     ),
 ]
-Rows = Annotated[int, typer.Option("--rows", min=0, help="Cut each result after so many rows; 0 shows all of them.")]
+RowsOption = Annotated[
+    int, typer.Option("--rows", min=0, help="Cut each result after so many rows; 0 shows all of them.")
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -115,7 +110,7 @@ def run_command(
     engine: ChosenEngine = None,
     database: ChosenTarget = None,
     dialect: ScriptDialect = "postgres",
-    rows: Rows = 20,
+    rows: RowsOption = 20,
 ) -> None:
     """``tidemark run``."""
     target = _target(engine, database)
@@ -140,12 +135,15 @@ def shell_command(
     engine: ChosenEngine = None,
     database: ChosenTarget = None,
     dialect: ScriptDialect = "postgres",
-    rows: Rows = 20,
+    rows: RowsOption = 20,
+    includes: Annotated[
+        bool, typer.Option("--include", help="Let \\i run files also in a script that comes from a pipe.")
+    ] = False,
 ) -> None:
     """``tidemark shell``."""
     target = _target(engine, database)
     with errors_shown():
-        is_well = shell.start(target, dialect, rows or None)
+        is_well = shell.start(target, dialect, rows or None, includes=includes)
     if not is_well:
         raise typer.Exit(1)
 
@@ -172,7 +170,7 @@ def audit_command(
             metavar="VIEW", help="The views to audit; all materialized views if none is named.", show_default=False
         ),
     ] = None,
-    rows: Rows = 20,
+    rows: RowsOption = 20,
 ) -> None:
     """Compare views with their definitions, evaluated anew on the base tables.
 
@@ -199,161 +197,56 @@ def status_command(
             overview.show(seen, Display(console_for(), None))
 
 
-BENCH_HELP = (
-    "Measure the time until two views over TPC-H data are up to date again after a transaction, beside recomputing "
-    "them and, on DuckDB, beside SQL written by hand.\n\n"
-    f"{CLOCK} Transactions mix inserts, deletes and updates of orders and lines. tpchgen-cli makes the data."
-)
-
-
-@app.command("bench", help=BENCH_HELP)
-def bench_command(
-    engine: Annotated[
-        list[BenchEngine] | None, typer.Option("--engine", help="An engine; may be repeated.", show_default="both")
-    ] = None,
-    scale: Annotated[
-        list[float] | None,
-        typer.Option(
-            "--scale",
-            min=0.001,
-            help="A scale factor: 0.1 has 600,000 lineitems, 1 has 6 million; may be repeated.",
-            show_default="0.1 and 1",
+@app.command("check")
+def check_command(
+    database: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET",
+            help="The database: duckdb:path/to/file.duckdb or spark:path/to/lake.",
+            show_default=False,
         ),
-    ] = None,
-    repeats: Annotated[
-        int | None, typer.Option("--repeats", min=1, help="Transactions of each size.", show_default="5")
-    ] = None,
-    is_quick: Annotated[bool, typer.Option("--quick", help="A run of a minute: scale 0.01 and two repeats.")] = False,
-    is_queries: Annotated[
-        bool, typer.Option("--queries", help="Measure the 22 queries of TPC-H and V3, one at a time, instead.")
+    ],
+    is_audited: Annotated[
+        bool, typer.Option("--audit", help="Compare every view with its definition, evaluated anew, too.")
     ] = False,
-    many_views: Annotated[
-        int | None,
-        typer.Option(
-            "--many-views",
-            metavar="N",
-            min=LEAST,
-            help="Measure a transaction that matters to 3 of N views, such as 10000, on DuckDB, instead.",
-            show_default=False,
-        ),
-    ] = None,
-    is_autonomous: Annotated[
-        bool,
-        typer.Option(
-            "--autonomous", help="Measure V1 kept from its own content and the change alone, and filters, instead."
-        ),
-    ] = False,
-    most_behind: Annotated[
-        int | None,
-        typer.Option(
-            "--snapshots",
-            metavar="N",
-            min=1,
-            help="Measure refreshes of snapshots that lag by 1 to N transactions, such as 100000, instead.",
-            show_default=False,
-        ),
-    ] = None,
-    continual_queries: Annotated[
-        int | None,
-        typer.Option(
-            "--continual",
-            metavar="N",
-            min=1,
-            help="Measure transactions beside N continual queries, such as 1000, on DuckDB, instead.",
-            show_default=False,
-        ),
-    ] = None,
-    soaked: Annotated[
-        int | None,
-        typer.Option(
-            "--soak",
-            metavar="N",
-            min=1,
-            help="Run N small transactions, such as 100000, under a bounded log with consumers that lag, instead.",
-            show_default=False,
-        ),
-    ] = None,
-    rules: Annotated[
-        int | None,
-        typer.Option(
-            "--rules",
-            metavar="N",
-            min=10,
-            help="Measure transactions under N active rules, such as 1000, beside 10, instead.",
-            show_default=False,
-        ),
-    ] = None,
-    is_recursion: Annotated[
-        bool,
-        typer.Option("--recursion", help="Measure a transitive closure that follows changes of its edges, instead."),
-    ] = False,
-    is_client: Annotated[
-        bool,
-        typer.Option("--client", help="Measure what is shipped to views at clients, and what it takes, instead."),
-    ] = False,
-    only: Annotated[
-        str | None,
-        typer.Option("--only", metavar="NAMES", help="Of --queries only these, such as q3,q17,v3.", show_default=False),
-    ] = None,
-    data: Annotated[
-        Path, typer.Option("--data", help="The folder for data, figures and charts.", show_default=True)
-    ] = Path(".bench"),
 ) -> None:
-    """``tidemark bench``."""
-    # Only here: no other command should wait for what it imports.
-    from tidemark.cli.bench import command
-    from tidemark.cli.bench.client import command as client_command
-    from tidemark.cli.bench.ladder import command as ladder_command
-    from tidemark.cli.bench.ladder.running import LadderPlan
-    from tidemark.cli.bench.lagging import command as lagging_command
-    from tidemark.cli.bench.many import command as many_command
-    from tidemark.cli.bench.many.running import ManyPlan
-    from tidemark.cli.bench.recursion import command as recursion_command
-    from tidemark.cli.bench.recursion.running import RecursionPlan
-    from tidemark.cli.bench.rules import command as rules_command
-    from tidemark.cli.bench.rules.running import RulesPlan
-    from tidemark.cli.bench.running import SIZES, Plan
-    from tidemark.cli.bench.suite import command as suite_command
-    from tidemark.cli.bench.suite.running import NAMES, SuitePlan
+    """Verify everything that a database stores: checksums of all files, numbers of rows, keys and logs.
 
-    engines, times = [str(one) for one in engine or BenchEngine], repeats or (2 if is_quick else 5)
-    scales = scale or ([0.01] if is_quick else [0.1, 1.0])
-    if only is not None and not is_queries:
-        raise typer.BadParameter("--only chooses among --queries: give both")
-    counts = (many_views, most_behind, continual_queries, soaked, rules)
-    instead = (is_queries, is_autonomous, is_recursion, is_client)
-    if sum((*instead, *(count is not None for count in counts))) > 1:
-        raise typer.BadParameter("give one of the options that say what is measured instead")
-    if is_recursion and scale is not None:
-        raise typer.BadParameter("--recursion has its own graph: it takes no --scale")
-    if many_views is not None and (scale is not None or engines == [BenchEngine.SPARK]):
-        raise typer.BadParameter("--many-views has its own tables, on DuckDB: it takes neither --scale nor Spark")
+    The exit code is 1 if anything is damaged.
+    """
+    # Only here: no other command needs it.
+    from tidemark.cli.overview import run
+
     with errors_shown():
-        errors = console_for(stderr=True)
-        shown = Display(console_for(), None), Display(errors, None), Status(errors)
-        if is_queries:
-            chosen = NAMES if only is None else [name.strip().lower() for name in only.split(",")]
-            suite_command.run(SuitePlan(engines, scales, times, data, chosen), *shown)
-        elif is_autonomous:
-            ladder_command.run(LadderPlan(engines, scales, times, data), *shown)
-        elif most_behind is not None:
-            lagging_command.snapshots(engines, 10_000 if is_quick else 5_000_000, most_behind, data, *shown)
-        elif continual_queries is not None:
-            lagging_command.continual(continual_queries, 30 if is_quick else 300, data, *shown)
-        elif soaked is not None:
-            lagging_command.soak(soaked, 1000, data, *shown)
-        elif is_recursion:
-            nodes = 2_000 if is_quick else 20_000
-            recursion_command.run(RecursionPlan(engines, times, data, nodes, 3 * nodes), *shown)
-        elif is_client:
-            rows, transactions = (5_000, 20) if is_quick else (200_000, 100)
-            client_command.run(rows, transactions, data, *shown)
-        elif many_views is not None:
-            many_command.run(ManyPlan(many_views, times, data), *shown)
-        elif rules is not None:
-            rules_command.run(RulesPlan(engines, rules, times, data), *shown)
-        else:
-            command.run(Plan(engines, scales, SIZES, times, data), *shown)
+        is_well = run(database, Display(console_for(), None), Status(console_for(stderr=True)), is_audited=is_audited)
+    if not is_well:
+        raise typer.Exit(1)
+
+
+@app.command(
+    "bench",
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
+def bench_command(context: typer.Context) -> None:
+    """Measure the time until views are up to date again after a transaction, beside recomputing them."""
+    with errors_shown():
+        command = typer.main.get_command(_added("bench"))
+    with command.make_context("bench", context.args, parent=context.parent) as inner:
+        command.invoke(inner)
+
+
+def _added(name: str) -> typer.Typer:
+    """A command that another distribution adds, as an application of its own."""
+    for found in metadata.entry_points(group=ADDED, name=name):
+        added: typer.Typer = found.load()
+        return added
+    raise TidemarkError(
+        "unsupported",
+        f"tidemark {name} is a package of its own, which is not installed",
+        hint="in a clone of the repository, make sets it up; elsewhere: pip install path/to/the/clone/benchmarks",
+    )
 
 
 def _target(engine: Engine | None, database: str | None) -> str:

@@ -1,4 +1,7 @@
-"""``tidemark status``: what a database holds, how large it is, and how its views were last kept true."""
+"""``tidemark status``: what a database holds, how large it is, and how its views were last kept true.
+
+``tidemark check``: what is damaged, in words.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from tidemark.answers.describe import Description, committed_at, relations
+from tidemark.cli.databases import must_exist
 from tidemark.cli.show import Display
-from tidemark.cli.text import counted, duration, size
-from tidemark.database import Database
-from tidemark.database.inspection import Description, relations
+from tidemark.cli.spinner import Status
+from tidemark.cli.tables import counted, duration, size
+from tidemark.session import Database
+from tidemark.session.check import Report, check
 
 VERSIONS_SEARCHED: Final = 200
 """So far back the trace is searched for the last time that a view was brought up to date."""
@@ -19,11 +25,15 @@ VERSIONS_SEARCHED: Final = 200
 
 @dataclass(frozen=True)
 class Overview:
-    """A database as it is now. ``last`` has the last step of the trace of each view, with its version."""
+    """A database as it is now; ``time`` is when its version was committed.
+
+    ``last`` has the last step of the trace of each view, with its version.
+    """
 
     target: str
     engine: str
     version: int
+    time: str | None
     bytes: int | None
     relations: tuple[Description, ...]
     last: dict[str, dict[str, Any]]
@@ -32,7 +42,9 @@ class Overview:
 def look_at(database: Database, target: str, bytes: int | None) -> Overview:
     found = relations(database)
     views = {one.name: one.created or 0 for one in found if one.is_materialized}
-    return Overview(target, database.engine, database.version, bytes, found, _last_steps(database, views))
+    time = committed_at(database, database.version)
+    shown = None if time is None else time.isoformat(sep=" ", timespec="seconds")
+    return Overview(target, database.engine, database.version, shown, bytes, found, _last_steps(database, views))
 
 
 def _last_steps(database: Database, created: dict[str, int]) -> dict[str, dict[str, Any]]:
@@ -63,7 +75,7 @@ def as_json(overview: Overview) -> str:
         record["tidemark"] = overview.version if one.is_materialized else None
         record["last"] = overview.last.get(one.name)
         views.append(record)
-    head = {name: getattr(overview, name) for name in ("target", "engine", "version", "bytes")}
+    head = {name: getattr(overview, name) for name in ("target", "engine", "version", "time", "bytes")}
     return json.dumps({**head, "tables": tables, "views": views}, indent=2)
 
 
@@ -72,7 +84,8 @@ def show(overview: Overview, display: Display) -> None:
     tables = [one for one in overview.relations if one.kind == "table"]
     views = [one for one in overview.relations if one.is_materialized]
     plain = [one.name for one in overview.relations if one.kind == "view"]
-    heading = [overview.target, overview.engine, f"version {overview.version}"]
+    version = f"version {overview.version}" + (f" of {overview.time}" if overview.time else "")
+    heading = [overview.target, overview.engine, version]
     heading += [size(overview.bytes)] if overview.bytes is not None else []
     heading += [counted(len(tables), "table"), counted(len(views) + len(plain), "view")]
     display.heading(heading[0], ", ".join(heading[1:]))
@@ -115,3 +128,26 @@ def _last(view: Description, overview: Overview) -> str:
         return f"filled at v{view.created}" if (view.created or 0) >= oldest else f"none since v{oldest}"
     rows = counted(step["rows_out"], "row")
     return f"v{step['version']}, {step['strategy']}, {rows}, {duration(step['milliseconds'])}"
+
+
+def run(target: str, display: Display, status: Status, *, is_audited: bool) -> bool:
+    """Check the database and say what was found; whether nothing is damaged."""
+    must_exist(target)
+    with status.showing(f"checking {target}"):
+        report = check(target, status.step, audit=is_audited)
+    for line in report.unverified:
+        display.note(f"not verified: {line}")
+    for line in report.damage:
+        display.note(f"damaged: {line}")
+    display.note(_summary(target, report, is_audited=is_audited))
+    return not report.damage
+
+
+def _summary(target: str, report: Report, *, is_audited: bool) -> str:
+    kind = "file" if target.startswith("spark") else "stored table"
+    read = f"{counted(report.checked, kind)} read"
+    if report.version is not None:
+        read += f", {counted(report.relations, 'relation')} at version {report.version}"
+        read += ", views audited" if is_audited else ""
+    found = f"{counted(len(report.damage), 'problem')} found" if report.damage else "nothing is damaged"
+    return f"{found} ({read})"

@@ -10,23 +10,18 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidemark.algebra.types import VERSION
+from tidemark.answers.describe import TransactionState, transaction_state
 from tidemark.cli.script import Piece
 from tidemark.cli.show import Committed, Display, ViewChange
-from tidemark.cli.status import Status
-from tidemark.cli.tables import sorted_rows
-from tidemark.cli.text import counted, duration
-from tidemark.database import Database
-from tidemark.database.inspection import TransactionState, transaction_state
+from tidemark.cli.spinner import Status
+from tidemark.cli.tables import counted, duration, sorted_rows
 from tidemark.errors import TidemarkError
-from tidemark.log.deltas import net
-from tidemark.sql import statements as st
-from tidemark.sql.continual_statements import Refresh
-from tidemark.sql.rule_statements import CreateRule
+from tidemark.session import Database
+from tidemark.session.statements import Kind
+from tidemark.storage.delta import net
 
-_VIEWS = (st.CreateView, st.CreateProgram)
-_DEFINITIONS = (st.CreateTable, *_VIEWS, CreateRule, st.AlterTable, st.Drop)
 _ENDS = frozenset({"(", "AS", "WITH", "ON", "WHEN", "FOR", "AT", "EVERY", "AFTER", "CHECK"})
-_CHANGES = (st.Insert, st.Update, st.Delete)
 
 
 @dataclass
@@ -87,14 +82,14 @@ class ScriptRun:
         seconds = time.perf_counter() - started
         if self._block is not None:
             self._block.seconds += seconds
-        match piece.statement:
-            case st.Begin():
+        match piece.kind:
+            case Kind.BEGIN:
                 self._block = _Block(piece)
-            case st.Commit() | st.Rollback():
+            case Kind.COMMIT | Kind.ROLLBACK:
                 self._end(piece, before)
-            case Refresh(name=name) if self._database.version == before:
-                self._display.note(f"{name} is up to date")
-            case statement if isinstance(statement, (*_CHANGES, *_DEFINITIONS, Refresh)):
+            case Kind.REFRESH if self._database.version == before:
+                self._display.note(f"{', '.join(piece.names)} is up to date")
+            case Kind.CHANGE | Kind.CREATION | Kind.DEFINITION | Kind.REFRESH:
                 if self._block is not None:
                     self._block.pieces.append(piece)
                 else:
@@ -112,13 +107,13 @@ class ScriptRun:
     def _label(self, piece: Piece) -> str:
         """What goes on: most of a transaction's work is done by its COMMIT, which by itself says little."""
         title = self._block.first.comment if self._block is not None else ""
-        return f"{piece.summary}: {title}" if isinstance(piece.statement, st.Commit) and title else piece.summary
+        return f"{piece.summary}: {title}" if piece.kind is Kind.COMMIT and title else piece.summary
 
     def _end(self, piece: Piece, before: int) -> None:
         block, self._block = self._block, None
         if block is None:
             return
-        if isinstance(piece.statement, st.Commit):
+        if piece.kind is Kind.COMMIT:
             self._committed(block, before)
         else:
             self._note("rolled back", block)
@@ -129,7 +124,7 @@ class ScriptRun:
         version = self._database.version
         if version == before:
             self._note("nothing to commit", block)
-        elif self._steps(before) or any(isinstance(p.statement, _CHANGES) for p in block.pieces):
+        elif self._steps(before) or any(piece.kind is Kind.CHANGE for piece in block.pieces):
             self._display.transaction(self._report(block, before))
         else:
             for piece in block.pieces:
@@ -139,7 +134,7 @@ class ScriptRun:
         """What a transaction did, and what followed from it at once in versions of its own."""
         rows = rows_by_view(self._database) | rows_of_lagging(self._database)
         views = [name for name, count in rows.items() if count is not None]
-        created = {name for p in block.pieces if isinstance(p.statement, _VIEWS) for name in p.statement.names}
+        created = {name for piece in block.pieces if piece.kind is Kind.CREATION for name in piece.names}
         trace = self._steps(before)
         steps = {step["node"]: step for step in trace if step["rows_out"]}
         changed = [
@@ -174,15 +169,15 @@ class ScriptRun:
             changes = self._database.changes(view, since=before)
         except TidemarkError:  # the log has so narrow limits that it is cut already
             return None
-        weighted = net(changes.drop_columns(["_version"]))
+        weighted = net(_without_stamps(changes))
         rows, weights = sorted_rows(weighted)
         return ViewChange(view, rows, weights, str(step["strategy"]), float(step["milliseconds"])) if weights else None
 
     def _detail(self, piece: Piece, seconds: float) -> str:
-        if not isinstance(piece.statement, _VIEWS) or not piece.statement.materialized:
+        if piece.kind is not Kind.CREATION or not piece.names:
             return ""
         stored = rows_by_view(self._database)
-        rows = sum(stored.get(name) or 0 for name in piece.statement.names)
+        rows = sum(stored.get(name) or 0 for name in piece.names)
         return f"{counted(rows, 'row')}, {duration(seconds * 1000)}"
 
     def _note(self, what: str, block: _Block) -> None:
@@ -191,12 +186,13 @@ class ScriptRun:
 
     def _answer(self, piece: Piece, result: pa.Table | None, seconds: float) -> None:
         title = piece.comment or self._display.shortened(piece.summary) if self.is_echoed else ""
-        match piece.statement:
+        match piece.kind:
             case _ if result is None:
                 return
-            case st.Explain() | st.ExplainWhy():
+            case Kind.TEXT:
                 self._display.text(title, "\n".join(result.column(0).to_pylist()))
-            case st.Audit(name=name):
+            case Kind.VERDICT:
+                (name,) = piece.names
                 self.is_true = self.is_true and not result.num_rows
                 self._display.audit(name, result, rows_by_view(self._database).get(name) or 0, seconds)
             case _:
@@ -221,6 +217,12 @@ def audit(database: Database, views: list[str], display: Display, status: Status
     return is_true
 
 
+def _without_stamps(changes: pa.Table) -> pa.Table:
+    """Changes without versions and times: the columns of the relation and the weight."""
+    width = changes.column_names.index(VERSION)
+    return changes.select([*range(width), width + 1])
+
+
 def rows_by_view(database: Database) -> dict[str, int | None]:
     """The views with their numbers of rows; None for those that are not materialized."""
     shown = database.execute("SHOW VIEWS")
@@ -235,7 +237,7 @@ def rows_of_lagging(database: Database) -> dict[str, int | None]:
 
 def _heading(piece: Piece) -> str:
     """The statement on one line; of a definition only what is defined."""
-    if not isinstance(piece.statement, (st.CreateTable, *_VIEWS, CreateRule)):
+    if piece.kind is not Kind.CREATION:
         return piece.summary
     words = piece.summary.replace("(", " ( ").split()
     return " ".join(takewhile(lambda word: word.upper() not in _ENDS, words))

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tidemark.errors import Place, TidemarkError
-from tidemark.sql import statements as st
-from tidemark.sql.parsing import parse_script
-from tidemark.sql.text import Source, split
+from tidemark.session.statements import Kind, row_of
+from tidemark.sql.parse import statements as st
+from tidemark.sql.parse.script import parse_script
+from tidemark.sql.parse.text import Source, split
 
 _COMMENT = re.compile(r"^\s*--+ ?(?P<text>.*?)\s*$")
 _SPACED = re.compile(r"\s+")
@@ -29,6 +30,20 @@ class Piece:
     comment: str
     place: Place
 
+    @property
+    def kind(self) -> Kind:
+        return row_of(self.statement).kind
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The relations that the statement fills, refreshes or audits."""
+        return row_of(self.statement).names(self.statement)
+
+    def without_text(self) -> Piece:
+        """The piece for readers who are not to see what it says, but for the word that it begins with."""
+        place = replace(self.place, text="")
+        return replace(self, summary=self.summary.partition(" ")[0].upper(), comment="", place=place)
+
     def located(self, error: TidemarkError) -> TidemarkError:
         """An error of running the statement by itself, with its place in the whole script."""
         inner = error.place
@@ -37,7 +52,7 @@ class Piece:
         line = self.place.line + inner.line - 1
         column = inner.column + (self.place.column - 1 if inner.line == 1 else 0)
         place = replace(inner, line=line, column=column, text=self.place.text)
-        return TidemarkError(error.code, error.message, place=place, hint=error.hint)
+        return error.restated(place=place)
 
 
 def read_script(text: str, dialect: str) -> list[Piece]:

@@ -1,13 +1,21 @@
-"""What the command line shows: coloured and fitted to the window in a terminal, plain text in a pipe."""
+"""What the command line shows: coloured and fitted to the window in a terminal, plain text in a pipe.
+
+Errors and warnings on the standard error stream, without tracebacks.
+"""
 
 from __future__ import annotations
 
 import io
+import logging
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
+import typer
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.padding import Padding
@@ -15,9 +23,10 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from tidemark.cli.tables import fits, grid, records, sorted_rows
-from tidemark.cli.text import counted, duration, printable, printable_lines
+from tidemark.algebra.types import VERSION
+from tidemark.cli.tables import counted, duration, fits, grid, printable, printable_lines, records, sorted_rows
 from tidemark.errors import TidemarkError
+from tidemark.state.boundary import as_error as told
 
 PIPE_WIDTH: Final = 100_000
 """In a pipe nothing is folded: a row is a line."""
@@ -118,13 +127,14 @@ class Display:
         self._and_more(more)
 
     def changes(self, changes: pa.Table) -> None:
-        """The changes of a relation: its columns, the version and the weight."""
+        """The changes of a relation: the version and when it was committed, the columns, and the weight."""
         self._gap(block=True)
         if not changes.num_rows:
             self._indented(Text("no changes", "dim"))
             return
-        *columns, version, weight = changes.column_names
-        self._weighted(sorted_rows(changes.select([version, *columns, weight])), by=2)
+        width = changes.column_names.index(VERSION)
+        stamps = [width, *range(width + 2, changes.num_columns)]
+        self._weighted(sorted_rows(changes.select([*stamps, *range(width), width + 1])), by=2)
 
     def text(self, title: str, text: str) -> None:
         self._gap(block=True)
@@ -248,3 +258,51 @@ def console_for(*, stderr: bool = False) -> Console:
     if not console.is_terminal:
         console.width = PIPE_WIDTH
     return console
+
+
+class Warnings(logging.Handler):
+    """What the engines log, one line each."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        reason = f": {next(iter(str(error).splitlines()), '')}" if error is not None else ""
+        Display(console_for(stderr=True), None).note(f"warning: {record.getMessage()}{reason}")
+
+
+class Stopped(Exception):
+    """An error in the middle of a script, with a note on where that leaves the database."""
+
+    def __init__(self, error: TidemarkError, note: str) -> None:
+        super().__init__(note)
+        self.error, self.note = error, note
+
+
+@contextmanager
+def errors_shown(name: str | None = None) -> Iterator[None]:
+    """Show errors and leave with exit code 1. ``name`` is that of the script in which their places are."""
+    try:
+        yield
+    except (BrokenPipeError, typer.Exit):
+        raise
+    except Exception as error:
+        display = Display(console_for(stderr=True), None)
+        match error:
+            case Stopped(error=inner, note=note):
+                display.error(inner, name)
+                display.note(note)
+            case _:
+                display.error(as_error(error), name)
+        raise typer.Exit(1) from error
+
+
+def as_error(error: Exception) -> TidemarkError:
+    """The error itself if it is one of ours; else what is said of a fault, unless its traceback is wanted."""
+    if isinstance(error, TidemarkError):
+        return error
+    if os.environ.get("TIDEMARK_TRACEBACK"):
+        raise error
+    found = told(error)
+    if found.code != "internal":
+        return found
+    hint = "this is a fault in Tidemark: please report it; with TIDEMARK_TRACEBACK=1 it shows where it arose"
+    return TidemarkError(found.code, found.message, hint=hint)

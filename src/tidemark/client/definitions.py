@@ -1,6 +1,13 @@
 """The definitions that a view stands on, as they are shipped, and the catalog that they are at the other side.
 
 Of tables, the columns are shipped that the views above have seen: ALTER TABLE … ADD COLUMN changes nothing there.
+
+What of the tables below matters to a view: that is all that is shipped of them, and all that is held elsewhere.
+
+    held = the rows that pass the filter, with NULL in columns that nobody reads
+
+A row for which the filter is not true has no effect on the view (``analysis.relevance``), and neither have those
+columns (``algebra.columns``).
 """
 
 from __future__ import annotations
@@ -9,17 +16,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tidemark.algebra.reading import Columns
-from tidemark.algebra.types import Schema
-from tidemark.database import records
-from tidemark.engines.schema_json import schema_from_json, schema_to_json
-from tidemark.sql.catalog import Catalog, Table, View
+import pyarrow as pa
+
+from tidemark.algebra.columns import Columns
+from tidemark.algebra.expressions import Expression
+from tidemark.algebra.expressions import columns_of as columns_in
+from tidemark.algebra.plans import Filter, Given
+from tidemark.algebra.schemas import schema_from_json, schema_to_json
+from tidemark.algebra.types import WEIGHT, Schema
+from tidemark.analysis.rendering import plain
+from tidemark.engines.engine import Engine
+from tidemark.sql.catalog.catalog import Catalog, Table, View
+from tidemark.state import records
+from tidemark.storage import delta as delta_tables
+from tidemark.storage.delta import Rows
+from tidemark.strategy.irrelevant import ROWS, passing
 
 
 @dataclass(frozen=True)
 class Below:
     """What a view stands on, in the end: for each table how many columns are seen; and the views between, each after
-    what it stands on, itself last. What lags counts as a table."""
+    what it stands on, itself last. A lagging relation counts as a table."""
 
     widths: Mapping[str, int]
     views: tuple[View, ...]
@@ -101,3 +118,55 @@ def catalog_of(listed: Sequence[Mapping[str, Any]]) -> Catalog:
 def columns_of(listed: Iterable[Mapping[str, Any]]) -> dict[str, Columns]:
     """The columns that are held of each table."""
     return {one["table"]: frozenset(one["columns"]) for one in listed if "table" in one}
+
+
+@dataclass(frozen=True)
+class Part:
+    """What of a table matters: some of its columns, and only rows that pass the filter, if there is one.
+
+    ``schema`` has the columns of the table that are seen at all.
+    """
+
+    schema: Schema
+    columns: Columns
+    filter: Expression | None
+
+    @property
+    def filtered_by(self) -> Columns:
+        """The columns that the filter reads."""
+        return frozenset() if self.filter is None else columns_in(self.filter)
+
+    @property
+    def words(self) -> str:
+        return "" if self.filter is None else plain(self.filter)
+
+    def of(self, entries: pa.Table, engine: Engine) -> pa.Table:
+        """The entries of a table that matter, net, as they are shipped: the columns that are held, and the weight."""
+        entries = entries.select([*range(len(self.schema)), entries.num_columns - 1])
+        if self.filter is not None:
+            entries = passing(Rows.of(entries), Filter(Given(ROWS, self.schema), self.filter), engine).table
+        held = shipped(self.schema, self.columns)
+        return delta_tables.net(nulled(entries, self.columns)).select(held.names).cast(held)
+
+
+def nulled(entries: pa.Table, columns: Columns) -> pa.Table:
+    """The entries with NULL in the other columns."""
+    for position in range(entries.num_columns - 1):
+        if position not in columns:
+            field = entries.schema.field(position)
+            empty = pa.nulls(entries.num_rows, field.type)
+            entries = entries.set_column(position, pa.field(field.name, field.type), empty)
+    return entries
+
+
+def shipped(schema: Schema, columns: Columns) -> pa.Schema:
+    """The columns in which what is held is shipped."""
+    return pa.schema([*(schema.arrow.field(position) for position in sorted(columns)), schema.weighted.field(WEIGHT)])
+
+
+def restored(entries: pa.Table, schema: Schema, columns: Columns) -> pa.Table:
+    """Entries that were shipped, as entries of the whole table."""
+    for position, field in enumerate(schema.fields):
+        if position not in columns:
+            entries = entries.add_column(position, field.name, pa.nulls(entries.num_rows, field.type.arrow))
+    return entries.cast(schema.weighted)

@@ -9,11 +9,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from tidemark.client.definitions import catalog_of
-from tidemark.client.heard import Said
 from tidemark.client.messages import CHANGES, NOTHING, STATE, STATEMENTS, Message, digest, packed
 from tidemark.client.origin import Origin
-from tidemark.client.statements import Following
-from tidemark.log import deltas as delta_tables
+from tidemark.client.texts import Following, Said
+from tidemark.storage import delta as delta_tables
 
 MOST_STATEMENTS: Final = 16
 """That so many statements can be followed is proved, one by one; more are not looked at."""
@@ -75,7 +74,7 @@ class ForHolders:
     def _begin(self) -> None:
         self._origin.check()
         if self._origin.is_read_through:
-            self._origin.database._current(self._origin.view)
+            self._origin.database._current(self._origin.view, self._origin.store)
 
     def _since(self, since: int, *, is_whole: bool = False) -> Since:
         origin = self._origin

@@ -9,16 +9,14 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from tidemark.algebra.reading import columns_read
-from tidemark.analysis.relevance import influence
-from tidemark.client.definitions import catalog_of, reduced
-from tidemark.client.heard import Said
-from tidemark.client.local_statements import Running
+from tidemark.algebra.columns import columns_read
+from tidemark.analysis.relevance.filters import influence
+from tidemark.client.definitions import Part, catalog_of, reduced
 from tidemark.client.messages import BASE_CHANGES, FIRST, NOTHING, STATEMENTS, Message, digest, packed
 from tidemark.client.origin import Origin
-from tidemark.client.parts import Part
+from tidemark.client.texts import LocalStatements, Said
 from tidemark.errors import TidemarkError
-from tidemark.sql.catalog import Catalog
+from tidemark.sql.catalog.catalog import Catalog
 
 MOST_STATEMENTS: Final = 100
 """So many statements are looked at, one by one."""
@@ -73,8 +71,8 @@ class ForLocalViews:
         return digest(self._definitions)
 
     @cached_property
-    def _running(self) -> Running:
-        return Running(self._origin.dialect, catalog_of(self._definitions["listed"]), self._parts)
+    def _running(self) -> LocalStatements:
+        return LocalStatements(self._origin.dialect, catalog_of(self._definitions["listed"]), self._parts)
 
     def first(self) -> Message:
         with self._origin.store.lock:
@@ -116,7 +114,9 @@ class ForLocalViews:
                 changes = {name: change for name, change in found.items() if change.num_rows}
                 said = origin.heard.since(since)
             # What is there of tables is never smaller than what has changed, unless it has fewer rows.
-            first = self._first() if changes is None or self._rows() < _entries(changes) else None
+            first = (
+                self._first() if changes is None or self._rows() < sum(c.num_rows for c in changes.values()) else None
+            )
             return Since(since, origin.store.version, origin.catalog, changes, said, first)
 
     def _rows(self) -> int:
@@ -143,10 +143,6 @@ class ForLocalViews:
         if texts is None:
             return None
         return Message(STATEMENTS, self._identity, found.since, found.version, more={"sql": texts})
-
-
-def _entries(changes: Mapping[str, pa.Table]) -> int:
-    return sum(change.num_rows for change in changes.values())
 
 
 def _size(message: Message) -> int:

@@ -9,14 +9,15 @@ from types import TracebackType
 import pyarrow as pa
 
 from tidemark.client.definitions import catalog_of
-from tidemark.client.messages import STATE, Message, readable
-from tidemark.client.receiving import begins, received
-from tidemark.client.statements import Following
+from tidemark.client.messages import STATE, Message, begins, readable, received
+from tidemark.client.texts import Following
 from tidemark.engines.duckdb import DuckDBEngine
 from tidemark.errors import TidemarkError
-from tidemark.log import deltas as delta_tables
+from tidemark.state.boundary import bounded
+from tidemark.storage import delta as delta_tables
 
 
+@bounded
 class ViewHolder:
     """Made of what ``ViewSource.state`` ships, and brought up to date by what ``ViewSource.refresh`` does.
 

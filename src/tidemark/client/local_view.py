@@ -13,22 +13,23 @@ from typing import Final
 import pyarrow as pa
 
 from tidemark.algebra.plans import Stored
-from tidemark.client.definitions import catalog_of, columns_of
-from tidemark.client.local_statements import local_change
-from tidemark.client.messages import FIRST, STATEMENTS, Message, readable
-from tidemark.client.parts import restored, shipped
-from tidemark.client.receiving import begins, received
-from tidemark.database import Change, Database
-from tidemark.database.store import Work
+from tidemark.client.definitions import catalog_of, columns_of, restored, shipped
+from tidemark.client.messages import FIRST, STATEMENTS, Message, begins, readable, received
+from tidemark.client.texts import local_change
 from tidemark.engines.duckdb import DuckDBEngine
 from tidemark.errors import TidemarkError
-from tidemark.log import deltas as delta_tables
-from tidemark.sql.catalog import Catalog
+from tidemark.session import Change, Database
+from tidemark.session.commit import commit
+from tidemark.sql.catalog.catalog import Catalog
+from tidemark.state.boundary import bounded
+from tidemark.state.draft import Work
+from tidemark.storage import delta as delta_tables
 
 VERSIONS_KEPT: Final = "16"
 """Its own log is read once, after each message."""
 
 
+@bounded
 class LocalView:
     """Made of what ``ViewSource.first`` ships. ``tidemark`` is the source's version up to which it is true, and
     ``received`` counts bytes. A message that it refuses changes nothing."""
@@ -55,7 +56,7 @@ class LocalView:
                 raise TidemarkError("message", f"a local view cannot take in {message.kind!r}")
         self.tidemark, self.received = message.version, self.received + len(data)
         inserted, deleted = delta_tables.inserted(change), delta_tables.deleted(change)
-        return Change(self.tidemark, delta_tables.expand(inserted), delta_tables.expand(deleted))
+        return Change(self.tidemark, delta_tables.expand(inserted), delta_tables.expand(deleted), time=message.time)
 
     def _begun(self, message: Message) -> Database:
         """A database with what the source shipped first."""
@@ -63,7 +64,7 @@ class LocalView:
         pending = self._entries(message, catalog, self._columns)
         database = Database(DuckDBEngine(), self._definitions["dialect"])
         try:
-            database._store.commit(Work(catalog, pending, 1))
+            commit(database._store, Work(catalog, pending, 1))
             database.execute(f"ALTER LOG SET (versions = {VERSIONS_KEPT})")
         except BaseException:
             database.close()
@@ -91,7 +92,7 @@ class LocalView:
         else:
             if not message.bodies:
                 raise TidemarkError("message", "this message says nothing about any table")
-            store.commit(Work(store.catalog, self._entries(message, store.catalog, message.bodies), 1))
+            commit(store, Work(store.catalog, self._entries(message, store.catalog, message.bodies), 1))
         return self._since(before)
 
     def _entries(self, message: Message, catalog: Catalog, tables: Iterable[str]) -> dict[str, pa.Table]:

@@ -1,14 +1,18 @@
 """What is shipped between a view's source and whoever holds or evaluates the view. Its length is the cost.
 
-    checksum  kind  is it compressed  identity  since  version  length     fixed, 30 bytes
-    length of the rest's header, the header as JSON, record batches        if there is anything to say
+    checksum  kind  is it compressed  identity  since  version  time  length     fixed, 38 bytes
+    length of the rest's header, the header as JSON, record batches              if there is anything to say
 
 Record batches go without their schema: both sides derive it from the same definitions, of which ``identity`` is a
-digest. A message leads from the version ``since`` to ``version``, and whoever is elsewhere refuses it.
+digest. A message leads from the version ``since`` to ``version``, which was committed at ``time``, and whoever is
+elsewhere refuses it.
+
+What those do who take in messages of a source: refuse what is not for them, or not next.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import struct
 import zlib
@@ -24,7 +28,9 @@ from tidemark.errors import TidemarkError
 NOTHING, STATEMENTS, CHANGES, STATE = "nothing", "statements", "changes", "state"
 FIRST, BASE_CHANGES = "first", "base changes"
 KINDS: Final = (NOTHING, STATEMENTS, CHANGES, STATE, FIRST, BASE_CHANGES)
-_HEAD: Final = struct.Struct("<IBBIQQI")
+_HEAD: Final = struct.Struct("<IBBIQQqI")
+_UNKNOWN: Final = -(2**63)
+_EPOCH, _STEP = dt.datetime(1970, 1, 1), dt.timedelta(microseconds=1)
 _LENGTH: Final = struct.Struct("<I")
 T = TypeVar("T")
 
@@ -42,6 +48,7 @@ class Message:
     version: int
     bodies: Mapping[str, bytes] = field(default_factory=dict)
     more: Mapping[str, Any] = field(default_factory=dict)
+    time: dt.datetime | None = None
 
     def texts(self) -> list[str]:
         """The statements that it ships."""
@@ -59,7 +66,7 @@ class Message:
     def to_bytes(self) -> bytes:
         """
         >>> Message.of_bytes(Message("nothing", 1, 6, 7).to_bytes())
-        Message(kind='nothing', identity=1, since=6, version=7, bodies={}, more={})
+        Message(kind='nothing', identity=1, since=6, version=7, bodies={}, more={}, time=None)
         """
         sizes = {name: len(body) for name, body in self.bodies.items()}
         header = {key: value for key, value in (("t", sizes), ("m", dict(self.more))) if value}
@@ -70,7 +77,8 @@ class Message:
         small = _codec().compress(rest, asbytes=True) if rest else rest
         is_small = len(small) < len(rest)
         shipped = small if is_small else rest
-        fixed = (KINDS.index(self.kind), is_small, self.identity, self.since, self.version, len(rest))
+        time = _UNKNOWN if self.time is None else (self.time - _EPOCH) // _STEP
+        fixed = (KINDS.index(self.kind), is_small, self.identity, self.since, self.version, time, len(rest))
         head = _HEAD.pack(0, *fixed)[4:]
         return _LENGTH.pack(zlib.crc32(head + shipped)) + head + shipped
 
@@ -82,12 +90,20 @@ class Message:
         data = bytes(data)
         if len(data) < _HEAD.size:
             raise _unreadable("it is shorter than any message")
-        checksum, kind, is_small, identity, since, version, length = _HEAD.unpack_from(data)
+        checksum, kind, is_small, identity, since, version, time, length = _HEAD.unpack_from(data)
         if zlib.crc32(data[4:]) != checksum or kind >= len(KINDS):
             raise _unreadable("bytes are missing or are others than those that were shipped")
         shipped = data[_HEAD.size :]
         bodies, more = readable(lambda: _rest(shipped, length, is_compressed=bool(is_small)))
-        return Message(KINDS[kind], identity, since, version, bodies, more)
+        moment = None if time == _UNKNOWN else readable(lambda: _moment(time))
+        return Message(KINDS[kind], identity, since, version, bodies, more, moment)
+
+
+def _moment(microseconds: int) -> dt.datetime:
+    try:
+        return _EPOCH + microseconds * _STEP
+    except OverflowError as error:
+        raise ValueError("no such time") from error
 
 
 def _rest(shipped: bytes, length: int, *, is_compressed: bool) -> tuple[dict[str, bytes], dict[str, Any]]:
@@ -148,3 +164,33 @@ def _codec() -> pa.Codec:
 
 def _unreadable(why: str) -> TidemarkError:
     return TidemarkError("message", f"this is no message of a view's source: {why}", hint="ask the source again")
+
+
+def begins(data: bytes, kind: str, what: str) -> Message:
+    """The message that a holder or a local view begins with."""
+    message = Message.of_bytes(data)
+    if message.kind != kind or "definitions" not in message.more:
+        raise TidemarkError("message", f"{what} begins with what the source ships first, not with {message.kind!r}")
+    return message
+
+
+def received(data: bytes, identity: int, tidemark: int, anew: str) -> Message:
+    """The message, if it is for who has this identity and has come to this version.
+
+    ``anew`` is the kind of message that can be taken in at any version, unless what it says is older.
+    """
+    message = Message.of_bytes(data)
+    if message.identity != identity:
+        raise TidemarkError(
+            "message",
+            "this message is for another view, or the view was redefined",
+            hint="begin anew with what the view's source ships first",
+        )
+    is_here = message.kind == anew or message.since == tidemark
+    if not is_here or message.version < tidemark:
+        raise TidemarkError(
+            "message",
+            f"this message leads from version {message.since} to {message.version}, but version {tidemark} is here",
+            hint=f"ask the source for what happened since version {tidemark}",
+        )
+    return message

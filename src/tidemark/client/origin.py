@@ -6,19 +6,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemark.algebra.clock import CLOCK
+from tidemark.algebra.history import CLOCK
 from tidemark.algebra.plans import Plan, relations_of
 from tidemark.client.definitions import Below, shown
-from tidemark.client.heard import Heard
-from tidemark.continual.retention import Cut
-from tidemark.database import Database
-from tidemark.database.history import content, net_since
-from tidemark.database.naming import logged_named, must_be_view
-from tidemark.database.reading import first_principle
-from tidemark.database.retained import retained
+from tidemark.client.texts import Heard
 from tidemark.errors import TidemarkError
-from tidemark.network.settle import settle
-from tidemark.sql.catalog import View
+from tidemark.session import Database
+from tidemark.sql.catalog.catalog import View
+from tidemark.state.history import content, net_since, retained
+from tidemark.state.names import logged_named, must_be_view
+from tidemark.state.point import first_principle
+from tidemark.storage.retention import Cut
+from tidemark.strategy.settle import settle
 
 
 class Origin:
@@ -39,7 +38,7 @@ class Origin:
         self.below = Below.of(self.catalog, found)
         self.definitions = self._definitions(found)
         self.heard = Heard(frozenset(self.below.tables), self.store.version)
-        self.store.listeners.add(self.heard)
+        self.store.events.hearers.add(self.heard)
 
     @property
     def dialect(self) -> str:

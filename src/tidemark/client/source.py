@@ -13,14 +13,17 @@ do, the fewest bytes are shipped. Statements are known whoever ran them, from th
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 from tidemark.client.for_holders import ForHolders
 from tidemark.client.for_local_views import ForLocalViews
 from tidemark.client.messages import Message
 from tidemark.client.origin import Origin
-from tidemark.database import Database
+from tidemark.session import Database
+from tidemark.state.boundary import bounded
 
 
+@bounded
 class ViewSource:
     """Ships a view of a database. ``shipped`` counts the bytes by kind."""
 
@@ -45,7 +48,7 @@ class ViewSource:
 
     def local_choices(self, since: int) -> dict[str, bytes]:
         """What would do for a local view, by kind, as far as it can be the smallest."""
-        return {message.kind: message.to_bytes() for message in self._local.choices(since)}
+        return {message.kind: self._bytes(message) for message in self._local.choices(since)}
 
     # For those who hold it
 
@@ -59,10 +62,14 @@ class ViewSource:
 
     def choices(self, since: int) -> dict[str, bytes]:
         """Everything that would do for a holder, by kind."""
-        return {message.kind: message.to_bytes() for message in self._holders.choices(since)}
+        return {message.kind: self._bytes(message) for message in self._holders.choices(since)}
+
+    def _bytes(self, message: Message) -> bytes:
+        """The message, with the time at which its version was committed."""
+        return replace(message, time=self._store.times.get(message.version)).to_bytes()
 
     def _sent(self, message: Message) -> bytes:
-        data = message.to_bytes()
+        data = self._bytes(message)
         with self._counting:
             self.shipped[message.kind] = self.shipped.get(message.kind, 0) + len(data)
         return data

@@ -10,17 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from tidemark.algebra.clauses import Argument, Assign, Atom, Condition, Const, DatalogRule, Not, Part, Var
 from tidemark.algebra.expressions import Column, Expression, Value, transform
-from tidemark.algebra.failing import can_fail
-from tidemark.algebra.rules import Argument, Assign, Atom, Condition, Const, Not, Part, Rule, Var
-from tidemark.algebra.scalar import Row, value_of
+from tidemark.algebra.scalar import Row, can_fail, value_of
 from tidemark.datalog.relations import Positions, Relation, cells_at
 
 Bindings = Collection[Row]
-Step = Callable[[Bindings, Mapping[str, Relation]], Bindings]
+Hop = Callable[[Bindings, Mapping[str, Relation]], Bindings]
 
 
-def ordered_parts(rule: Rule, start: int) -> tuple[Part, ...]:
+def ordered_parts(rule: DatalogRule, start: int) -> tuple[Part, ...]:
     """The parts of the body in the order of the chain that begins at one atom; at -1, there is no atom."""
     atoms = list(enumerate(rule.atoms))
     waiting: list[Part] = [part for part in rule.body if not isinstance(part, Atom)]
@@ -75,7 +74,7 @@ def _early(part: Part, atoms: list[Atom]) -> bool:
 class Chain:
     """A rule ready to be evaluated from one of its atoms."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[Hop, ...]
     head: Callable[[Row], Row]
     begin: Callable[[Iterable[Row]], Bindings]
 
@@ -89,7 +88,7 @@ class Chain:
         return set(map(self.head, bindings))
 
 
-def chain_of(rule: Rule, start: int) -> Chain:
+def chain_of(rule: DatalogRule, start: int) -> Chain:
     """The chain of a rule that begins at its atom number ``start``; without atoms it begins at -1, an empty row.
 
     Chains are kept by the rule's identity: the rules of a view come back with every transaction.
@@ -104,17 +103,17 @@ def chain_of(rule: Rule, start: int) -> Chain:
 
 
 MOST_KEPT = 4096
-_KEPT: dict[tuple[int, int], tuple[Rule, Chain]] = {}
+_KEPT: dict[tuple[int, int], tuple[DatalogRule, Chain]] = {}
 
 
-def _compiled(rule: Rule, start: int) -> Chain:
+def _compiled(rule: DatalogRule, start: int) -> Chain:
     parts = ordered_parts(rule, start)
     later = [frozenset[int]()] * (len(parts) + 1)
     later[-1] = rule.head.variables
     for place in range(len(parts) - 1, -1, -1):
         later[place] = later[place + 1] | parts[place].variables
     layout: tuple[int, ...] = ()
-    steps: list[Step] = []
+    steps: list[Hop] = []
     begin: Callable[[Iterable[Row]], Bindings] = list
     for place, part in enumerate(parts):
         needed = later[place + 1]
@@ -166,7 +165,7 @@ def _positions(
     return bound, constants, new, equal
 
 
-def _step(part: Part, layout: tuple[int, ...], needed: frozenset[int]) -> tuple[Step, tuple[int, ...]]:
+def _step(part: Part, layout: tuple[int, ...], needed: frozenset[int]) -> tuple[Hop, tuple[int, ...]]:
     match part:
         case Atom():
             return _join(part, layout, needed)
@@ -192,7 +191,7 @@ def _keys(atom: Atom, layout: tuple[int, ...]) -> tuple[Positions, Callable[[Row
     return positions, key
 
 
-def _join(atom: Atom, layout: tuple[int, ...], needed: frozenset[int]) -> tuple[Step, tuple[int, ...]]:
+def _join(atom: Atom, layout: tuple[int, ...], needed: frozenset[int]) -> tuple[Hop, tuple[int, ...]]:
     positions, key = _keys(atom, layout)
     _, _, new, equal = _positions(atom, layout)
     old_kept = tuple(place for place, index in enumerate(layout) if index in needed)
@@ -215,7 +214,7 @@ def _join(atom: Atom, layout: tuple[int, ...], needed: frozenset[int]) -> tuple[
     return join, tuple(layout[place] for place in old_kept) + new_kept
 
 
-def _anti_join(negation: Not, layout: tuple[int, ...]) -> Step:
+def _anti_join(negation: Not, layout: tuple[int, ...]) -> Hop:
     positions, key = _keys(negation.atom, layout)
 
     def anti_join(bindings: Bindings, relations: Mapping[str, Relation]) -> Bindings:
@@ -228,11 +227,11 @@ def _anti_join(negation: Not, layout: tuple[int, ...]) -> Step:
     return anti_join
 
 
-def _filter(expression: Expression) -> Step:
+def _filter(expression: Expression) -> Hop:
     return lambda bindings, _: [binding for binding in bindings if value_of(expression, binding) is True]
 
 
-def _assignment(index: int, expression: Expression, layout: tuple[int, ...]) -> tuple[Step, tuple[int, ...]]:
+def _assignment(index: int, expression: Expression, layout: tuple[int, ...]) -> tuple[Hop, tuple[int, ...]]:
     if index in layout:
         place = layout.index(index)
         return lambda bindings, _: [b for b in bindings if b[place] == value_of(expression, b)], layout

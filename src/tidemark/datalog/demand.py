@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field
 
-from tidemark.algebra.rules import Argument, Assign, Atom, Const, Grouping, Not, Part, Rule, Var
+from tidemark.algebra.clauses import Argument, Assign, Atom, Const, DatalogRule, Grouping, Not, Part, Var
 from tidemark.datalog.chains import ordered_parts
 from tidemark.datalog.program import Program
 
@@ -56,8 +56,8 @@ def asking(atom: Atom, demand: Demand) -> Atom:
 class Rewritten:
     """What one or more rules become. Late rules look at negated predicates that are derived on demand."""
 
-    rules: list[Rule] = field(default_factory=list)
-    late: list[Rule] = field(default_factory=list)
+    rules: list[DatalogRule] = field(default_factory=list)
+    late: list[DatalogRule] = field(default_factory=list)
     demands: list[Demand] = field(default_factory=list)
 
     def take(self, other: Rewritten) -> None:
@@ -66,7 +66,7 @@ class Rewritten:
         self.demands += [demand for demand in other.demands if demand not in self.demands]
 
 
-def rewritten(rules: Iterable[Rule], on_demand: OnDemand) -> Rewritten:
+def rewritten(rules: Iterable[DatalogRule], on_demand: OnDemand) -> Rewritten:
     """Each rule as its chain."""
     result = Rewritten()
     for rule in rules:
@@ -75,7 +75,7 @@ def rewritten(rules: Iterable[Rule], on_demand: OnDemand) -> Rewritten:
 
 
 class _Rewriting:
-    def __init__(self, rule: Rule, on_demand: OnDemand) -> None:
+    def __init__(self, rule: DatalogRule, on_demand: OnDemand) -> None:
         self.rule, self.on_demand = rule, on_demand
         self.result = Rewritten()
         self.remaining = list(ordered_parts(rule, 0))
@@ -89,7 +89,7 @@ class _Rewriting:
             if self.prefix and isinstance(part, Not) and self.on_demand(part.atom.predicate) is not None:
                 return self._end_late()
             self._step()
-        self.result.rules.append(Rule(self.rule.head, tuple(self.prefix), self.rule.variables, self.rule.label))
+        self.result.rules.append(DatalogRule(self.rule.head, tuple(self.prefix), self.rule.variables, self.rule.label))
         return self.result
 
     def _step(self) -> None:
@@ -115,7 +115,7 @@ class _Rewriting:
         for part in negations:
             self._ask(part.atom)
         body = (*self.prefix, *self.remaining)
-        self.result.late.append(Rule(self.rule.head, body, self.rule.variables, self.rule.label))
+        self.result.late.append(DatalogRule(self.rule.head, body, self.rule.variables, self.rule.label))
         return self.result
 
     def _ask(self, atom: Atom) -> None:
@@ -128,7 +128,7 @@ class _Rewriting:
         demand = (wanted, adornment(atom, self.bound))
         head = asking(atom, demand)
         if self.prefix != [head]:
-            rule = Rule(head, tuple(self.prefix), self.rule.variables, f"M {self.rule.label}")
+            rule = DatalogRule(head, tuple(self.prefix), self.rule.variables, f"M {self.rule.label}")
             self.result.rules.append(rule)
         if demand not in self.result.demands:
             self.result.demands.append(demand)
@@ -139,7 +139,7 @@ class _Rewriting:
         self.sups += 1
         arguments = tuple(self.rule.variable(index) for index in sorted(self.bound & later))
         sup = Atom(f"sup^{self.rule.label}.{self.sups}", arguments)
-        self.result.rules.append(Rule(sup, tuple(self.prefix), self.rule.variables, f"S {self.rule.label}"))
+        self.result.rules.append(DatalogRule(sup, tuple(self.prefix), self.rule.variables, f"S {self.rule.label}"))
         self.prefix = [sup]
 
 
@@ -151,8 +151,8 @@ class QueryRules:
     """
 
     demands: list[Demand] = field(default_factory=list)
-    rules: list[Rule] = field(default_factory=list)
-    late: list[tuple[int, Rule]] = field(default_factory=list)
+    rules: list[DatalogRule] = field(default_factory=list)
+    late: list[tuple[int, DatalogRule]] = field(default_factory=list)
     groupings: list[tuple[int, Grouping, Demand]] = field(default_factory=list)
 
 
@@ -172,7 +172,7 @@ def query_rules(program: Program, demands: Iterable[Demand]) -> QueryRules:
             result.groupings.append((level[predicate], grouping, demand))
             more.append(source)
         for rule in program.rules_of([predicate]):
-            guarded = Rule(
+            guarded = DatalogRule(
                 rule.head, (asking(rule.head, demand), *rule.body), rule.variables, f"{rule.label}.{letters}"
             )
             found = rewritten([guarded], lambda name: name if name in derived else None)
@@ -185,7 +185,7 @@ def query_rules(program: Program, demands: Iterable[Demand]) -> QueryRules:
     return result
 
 
-def _through(grouping: Grouping, demand: Demand, program: Program) -> tuple[Rule, Demand]:
+def _through(grouping: Grouping, demand: Demand, program: Program) -> tuple[DatalogRule, Demand]:
     """Who asks for groups asks for the rows of these groups: by the keys that are bound, not by values."""
     schema = program.schemas[grouping.predicate]
     letters = demand[1]
@@ -194,4 +194,4 @@ def _through(grouping: Grouping, demand: Demand, program: Program) -> tuple[Rule
     row = tuple(Var(position, name) for position, name in enumerate(schema.names))
     asked = asking(Atom(grouping.predicate, row), demand)
     keys = tuple(v for v, letter in zip(row[: grouping.keys], letters, strict=False) if letter == "b")
-    return Rule(Atom(magic(source), keys), (asked,), schema, f"M {grouping.predicate}"), source
+    return DatalogRule(Atom(magic(source), keys), (asked,), schema, f"M {grouping.predicate}"), source

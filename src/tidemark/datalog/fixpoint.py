@@ -13,18 +13,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from tidemark.algebra.rules import Rule
+from tidemark.algebra.clauses import DatalogRule
 from tidemark.algebra.scalar import Row
 from tidemark.datalog.chains import Chain, chain_of
-from tidemark.datalog.relations import EVERYTHING, NewState, Relation, Rows
-from tidemark.errors import TidemarkError
+from tidemark.datalog.relations import EVERYTHING, IndexedRows, NewState, Relation
+from tidemark.errors import EvaluationError
 
 Accept = Callable[[set[Row]], Iterable[Row]]
 LateStep = Callable[[], bool]
 
 
 @dataclass(frozen=True)
-class Limits:
+class RecursionLimits:
     """How far a recursion may go before it is taken for one that does not end; None is without limit."""
 
     rounds: int | None = None
@@ -37,7 +37,7 @@ class Limits:
             raise TooFar(predicate, rows=self.rows)
 
 
-class TooFar(TidemarkError):
+class TooFar(EvaluationError):
     """A recursion went on for longer than a limit lets it."""
 
     def __init__(self, predicate: str, rounds: int | None = None, rows: int | None = None) -> None:
@@ -54,7 +54,7 @@ class TooFar(TidemarkError):
 class _Reading:
     """A rule, and for each of its atoms how many rows have been read; None before the first time."""
 
-    rule: Rule
+    rule: DatalogRule
     accept: Accept | None = None
     cursors: list[int] | None = None
     chains: dict[int, Chain] = field(default_factory=dict)
@@ -68,23 +68,23 @@ class _Reading:
 class Evaluation:
     """Relations by name, and the rules that make some of them grow."""
 
-    def __init__(self, relations: dict[str, Relation], limits: Limits | None = None) -> None:
+    def __init__(self, relations: dict[str, Relation], limits: RecursionLimits | None = None) -> None:
         self.relations = relations
-        self.limits = limits or Limits()
+        self.limits = limits or RecursionLimits()
         self._readings: list[_Reading] = []
         self._late: list[tuple[int, LateStep]] = []
         self._rounds = 0
         self._grew = ""
 
-    def rows(self, predicate: str) -> Rows:
+    def rows(self, predicate: str) -> IndexedRows:
         """The rows that a predicate grows by; it begins empty."""
-        relation = self.relations.setdefault(predicate, Rows())
+        relation = self.relations.setdefault(predicate, IndexedRows())
         if isinstance(relation, NewState):
             return relation.more
-        assert isinstance(relation, Rows), f"{predicate} does not grow"
+        assert isinstance(relation, IndexedRows), f"{predicate} does not grow"
         return relation
 
-    def add(self, rules: Iterable[Rule], accept: Accept | None = None) -> None:
+    def add(self, rules: Iterable[DatalogRule], accept: Accept | None = None) -> None:
         """Rules whose answers count when ``accept`` lets them pass."""
         for rule in rules:
             self.rows(rule.head.predicate)
@@ -94,7 +94,7 @@ class Evaluation:
         self._late.append((level, step))
         self._late.sort(key=lambda entry: entry[0])
 
-    def add_late_rule(self, level: int, rule: Rule) -> None:
+    def add_late_rule(self, level: int, rule: DatalogRule) -> None:
         self.rows(rule.head.predicate)
         reading = _Reading(rule)
         self.add_late(level, lambda: self._advance(reading))
@@ -144,15 +144,15 @@ class Evaluation:
         """Those of the rows that are new; what they were derived from was there before."""
         return self.rows(predicate).add(found)
 
-    def _grown(self, predicate: str) -> Rows:
+    def _grown(self, predicate: str) -> IndexedRows:
         relation = self.relations[predicate]
         if isinstance(relation, NewState):
             return relation.more
-        return relation if isinstance(relation, Rows) else _NOTHING
+        return relation if isinstance(relation, IndexedRows) else _NOTHING
 
     def _all(self, predicate: str) -> Iterable[Row]:
         relation = self.relations[predicate]
-        return list(relation.order) if isinstance(relation, Rows) else relation.matching((), EVERYTHING)
+        return list(relation.order) if isinstance(relation, IndexedRows) else relation.matching((), EVERYTHING)
 
 
-_NOTHING = Rows()
+_NOTHING = IndexedRows()

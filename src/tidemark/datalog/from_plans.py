@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
 
+from tidemark.algebra.clauses import Argument, Assign, Atom, Condition, Const, DatalogRule, Part, Var, is_present
 from tidemark.algebra.coerce import coerce, common_of
 from tidemark.algebra.expressions import (
     Call,
@@ -25,9 +26,8 @@ from tidemark.algebra.expressions import (
     shift,
     substitute,
 )
-from tidemark.algebra.failing import can_fail
 from tidemark.algebra.plans import Distinct, Filter, Join, Plan, Project, Scan, Union, relations_of
-from tidemark.algebra.rules import Argument, Assign, Atom, Condition, Const, Part, Rule, Var, is_present
+from tidemark.algebra.scalar import can_fail
 from tidemark.algebra.types import DOUBLE, Field, Schema
 
 
@@ -82,7 +82,7 @@ class _Body:
     outputs: tuple[Expression, ...]
 
 
-def rules_from(plan: Plan, member: str, columns: Schema, sources: Sources, label: str) -> list[Rule]:
+def rules_from(plan: Plan, member: str, columns: Schema, sources: Sources, label: str) -> list[DatalogRule]:
     """The rules that derive the rows of a plan, which scans ``member`` for its own rows so far."""
     bodies = list(_bodies(plan, member))
     labels = [label] if len(bodies) == 1 else [f"{label}.{number}" for number, _ in enumerate(bodies, 1)]
@@ -130,7 +130,7 @@ def _beside(left: _Body, right: _Body) -> _Body:
     )
 
 
-def _rule(body: _Body, member: str, columns: Schema, sources: Sources, label: str) -> Rule:
+def _rule(body: _Body, member: str, columns: Schema, sources: Sources, label: str) -> DatalogRule:
     body = _with_own_conditions(body, member)
     merging = _Merging(body.variables)
     conditions = [part for part in body.conditions if not merging.takes(part)]
@@ -154,7 +154,7 @@ def _rule(body: _Body, member: str, columns: Schema, sources: Sources, label: st
             parts.append(Assign(Var(variable.index, variable.name), value))
             value = variable
         arguments.append(_argument(value))
-    return Rule(Atom(member, tuple(arguments)), tuple(parts), Schema(tuple(fields)), label)
+    return DatalogRule(Atom(member, tuple(arguments)), tuple(parts), Schema(tuple(fields)), label)
 
 
 def _argument(cell: Expression) -> Argument:

@@ -20,7 +20,7 @@ from lark import Lark, Token, Transformer, v_args
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken, VisitError
 
 from tidemark.algebra.expressions import Literal
-from tidemark.algebra.literals import number, read_text
+from tidemark.algebra.text import number, read_text
 from tidemark.algebra.types import BOOLEAN, DATE, TIMESTAMP, VARCHAR
 from tidemark.datalog.syntax import (
     AggregateTerm,
@@ -31,8 +31,8 @@ from tidemark.datalog.syntax import (
     Constant,
     Negated,
     Operation,
+    ProgramSource,
     ProgramText,
-    Source,
     Span,
     Term,
     Variable,
@@ -88,14 +88,14 @@ def _parser() -> Lark:
     return Lark(GRAMMAR, parser="lalr", propagate_positions=True, maybe_placeholders=False)
 
 
-def parse(source: Source | str) -> ProgramText:
+def parse(source: ProgramSource | str) -> ProgramText:
     """The syntax tree of a program.
 
     >>> program = parse("closure(x, y) :- edge(x, z), closure(z, y).")
     >>> [atom.predicate for atom in program.clauses[0].atoms]
     ['edge', 'closure']
     """
-    source = Source(source) if isinstance(source, str) else source
+    source = ProgramSource(source) if isinstance(source, str) else source
     try:
         tree = _parser().parse(source.program)
         clauses = _Reader(source).transform(tree)
@@ -111,7 +111,7 @@ def parse(source: Source | str) -> ProgramText:
     return ProgramText(clauses, source)
 
 
-def _syntax_error(error: UnexpectedInput, source: Source) -> TidemarkError:
+def _syntax_error(error: UnexpectedInput, source: ProgramSource) -> TidemarkError:
     if isinstance(error, UnexpectedToken) and error.token.type != "$END":
         begin = source.start + int(error.token.start_pos or 0)
         return source.error(
@@ -151,7 +151,7 @@ class _Star:
 class _Reader(Transformer[Token, tuple[Clause, ...]]):
     """From lark's tree to ours, bottom up."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ProgramSource) -> None:
         super().__init__()
         self.source = source
         self.count = 0
@@ -168,7 +168,7 @@ class _Reader(Transformer[Token, tuple[Clause, ...]]):
         try:
             return number(text)
         except TidemarkError as error:
-            raise self.source.error(error.code, error.message, span, hint=error.hint) from error
+            raise error.restated(place=self.source.place(span)) from error
 
     def text(self, meta: Any, children: list[Token]) -> Term:
         return Constant(Literal(_unquoted(children[0]), VARCHAR), self._span(meta))
@@ -180,7 +180,7 @@ class _Reader(Transformer[Token, tuple[Clause, ...]]):
         try:
             return Constant(Literal(read_text(text, _TYPED[name]), _TYPED[name]), span)
         except TidemarkError as error:
-            raise self.source.error(error.code, error.message, span) from error
+            raise error.restated(place=self.source.place(span)) from error
 
     def name(self, meta: Any, children: list[Token]) -> Term:
         name, span = str(children[0]), self._span(meta)

@@ -3,20 +3,26 @@
 - A head that is not a plain variable of the column's type is a variable with an assignment.
 - A clause with aggregates is three: ``p^rows`` has one row for each assignment of the body's variables, ``p^groups`` is
   their grouping, and p takes what it gives. So an aggregate counts each way in which its body holds once.
+
+The values of aggregates over the rows of a group. NULL is left out; a sum of nothing, or an extremum, is NULL.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from decimal import Decimal
 
-from tidemark.algebra import rules
+from tidemark.algebra import clauses as rules
 from tidemark.algebra.aggregates import sum_type
+from tidemark.algebra.clauses import Argument, Assign, Const, DatalogRule, GroupCall, Grouping, Var
 from tidemark.algebra.coerce import coerce
-from tidemark.algebra.expressions import Column, Expression, Literal
-from tidemark.algebra.rules import Argument, Assign, Const, GroupCall, Grouping, Rule, Var
-from tidemark.algebra.types import Field, Schema, Type
-from tidemark.datalog.binding import BoundClause, GroupedCell, variable_of
+from tidemark.algebra.expressions import Column, Expression, Literal, Value
+from tidemark.algebra.functions import rank
+from tidemark.algebra.functions.values import EXACT, fit
+from tidemark.algebra.scalar import Row
+from tidemark.algebra.types import Field, Kind, Schema, Type
+from tidemark.datalog.binder import BoundClause, GroupedCell, variable_of
 from tidemark.datalog.syntax import Variable
 
 
@@ -29,7 +35,7 @@ def head_fields(bound: BoundClause) -> tuple[Field, ...]:
     return tuple(fields)
 
 
-def rules_of(bound: BoundClause, columns: Schema) -> tuple[tuple[Rule, ...], tuple[Grouping, ...]]:
+def rules_of(bound: BoundClause, columns: Schema) -> tuple[tuple[DatalogRule, ...], tuple[Grouping, ...]]:
     """The rules of the clause, with the head brought to the types of the columns."""
     if bound.clause.aggregates:
         return _grouped(bound, columns)
@@ -39,7 +45,7 @@ def rules_of(bound: BoundClause, columns: Schema) -> tuple[tuple[Rule, ...], tup
 
 def _with_head(
     predicate: str, cells: tuple[Expression, ...], types: Sequence[Type], bound: BoundClause, label: str
-) -> Rule:
+) -> DatalogRule:
     fields, body = list(bound.variables), list(bound.body)
     arguments: list[Argument] = []
     for cell, type in zip(cells, types, strict=True):
@@ -54,10 +60,10 @@ def _with_head(
                 variable = Var(len(fields) - 1, fields[-1].name)
                 body.append(Assign(variable, cell))
                 arguments.append(variable)
-    return Rule(rules.Atom(predicate, tuple(arguments)), tuple(body), Schema(tuple(fields)), label)
+    return DatalogRule(rules.Atom(predicate, tuple(arguments)), tuple(body), Schema(tuple(fields)), label)
 
 
-def _grouped(bound: BoundClause, columns: Schema) -> tuple[tuple[Rule, ...], tuple[Grouping, ...]]:
+def _grouped(bound: BoundClause, columns: Schema) -> tuple[tuple[DatalogRule, ...], tuple[Grouping, ...]]:
     clause = bound.clause
     predicate, number = clause.head.predicate, clause.number
     rows, groups = f"{predicate}^rows{number}", f"{predicate}^groups{number}"
@@ -77,7 +83,7 @@ def _grouped(bound: BoundClause, columns: Schema) -> tuple[tuple[Rule, ...], tup
     return (inner, _taking(groups, bound, columns, number)), (grouping,)
 
 
-def _taking(groups: str, bound: BoundClause, columns: Schema, number: int) -> Rule:
+def _taking(groups: str, bound: BoundClause, columns: Schema, number: int) -> DatalogRule:
     """``p(…) :- p^groups(keys, values)``, in the order of the head."""
     fields: list[Field] = []
     for cell in sorted(bound.head, key=lambda cell: isinstance(cell, GroupedCell)):
@@ -92,3 +98,34 @@ def _taking(groups: str, bound: BoundClause, columns: Schema, number: int) -> Ru
     taking = replace(bound, variables=tuple(fields), body=(atom,))
     cells = tuple(every[place[position]] for position in range(len(bound.head)))
     return _with_head(bound.clause.head.predicate, cells, columns.types, taking, f"{number}")
+
+
+def grouped(grouping: Grouping, source: Schema, rows: Iterable[Row]) -> set[Row]:
+    """One row for each group of the rows."""
+    groups: dict[Row, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row[: grouping.keys], []).append(row)
+    return {key + tuple(_value(call, source, group) for call in grouping.calls) for key, group in groups.items()}
+
+
+def _value(call: GroupCall, source: Schema, rows: Collection[Row]) -> Value:
+    if call.column is None:
+        return len(rows)
+    values = [row[call.column] for row in rows if row[call.column] is not None]
+    if call.function == "count":
+        return len(values)
+    if not values:
+        return None
+    if call.function == "sum":
+        return _sum(values, sum_type(source[call.column].type))
+    return (min if call.function == "min" else max)(values, key=rank)
+
+
+def _sum(values: list[Value], type: Type) -> Value:
+    """Exact, and an error if it does not fit its type."""
+    if type.kind is not Kind.DECIMAL:
+        return fit(sum(values), type)
+    total = Decimal(0)
+    for value in values:
+        total = EXACT.add(total, Decimal(value))  # type: ignore[arg-type]
+    return fit(total, type)

@@ -8,22 +8,29 @@ as an anti join, and the head as a projection. A predicate is the set of what it
 A join is by ``=``, so NULL never joins; where the rule says so by a condition, the plan need not. Rules that were made
 from others compare by identity, NULL the same as NULL, and keep their conditions. A condition that can fail stands
 above all joins. A grouping without keys groups by a constant, since without rows it has no group.
+
+A program as plans: one for each predicate that becomes a view, and back from a plan to the rules that it runs.
+
+Strata that do not recur are ordinary plans; a recursive one is a ``Fixpoint`` over the plans below it. What is a view
+is scanned by those above it, helpers are expanded where they are used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from tidemark.algebra.aggregates import AggregateCall, AggregateFunction
+from tidemark.algebra.clauses import Assign, Atom, Condition, Const, DatalogRule, Grouping, Not, Part, Var
 from tidemark.algebra.coerce import coerce, common_of
 from tidemark.algebra.expressions import TRUE, Call, Column, Expression, Literal, conjunction, shift, transform
-from tidemark.algebra.failing import can_fail
-from tidemark.algebra.plans import Aggregate, Distinct, Filter, Join, Plan, Project, Scan, Union, Values
-from tidemark.algebra.rules import Assign, Atom, Condition, Const, Grouping, Not, Part, Rule, Var
+from tidemark.algebra.plans import Aggregate, Distinct, Filter, Fixpoint, Join, Plan, Project, Scan, Union, Values
+from tidemark.algebra.plans import transform as transform_plan
+from tidemark.algebra.scalar import can_fail
 from tidemark.algebra.semijoins import Match
 from tidemark.algebra.types import BOOLEAN, Field, Schema
 from tidemark.datalog.program import Program
+from tidemark.datalog.strata import Stratum
 
 _FUNCTIONS = {
     "count": AggregateFunction.COUNT,
@@ -70,7 +77,7 @@ def grouping_plan(grouping: Grouping, schemas: Mapping[str, Schema]) -> Plan:
     return Project(grouped, names, grouped.columns()[1:])
 
 
-def rule_plan(rule: Rule, schemas: Mapping[str, Schema], *, by_identity: bool = False) -> Plan:
+def rule_plan(rule: DatalogRule, schemas: Mapping[str, Schema], *, by_identity: bool = False) -> Plan:
     """The rows that the rule derives, as often as it derives them."""
     build = _Building(rule, schemas, by_identity)
     for atom in rule.atoms:
@@ -90,7 +97,7 @@ def rule_plan(rule: Rule, schemas: Mapping[str, Schema], *, by_identity: bool = 
 class _Building:
     """The plan so far, and for each variable the expression over its columns."""
 
-    rule: Rule
+    rule: DatalogRule
     schemas: Mapping[str, Schema]
     by_identity: bool = False
     plan: Plan = NOTHING
@@ -209,3 +216,58 @@ def _same(left: Expression, right: Expression) -> Expression:
     shared = common_of([left.type, right.type])
     assert shared is not None, "types that meet were checked"
     return Call("is_not_distinct", (coerce(left, shared), coerce(right, shared)), BOOLEAN, nullable=False)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How far a recursion may go before it is taken for one that does not end; None is as far as usual."""
+
+    rounds: int | None = None
+    rows: int | None = None
+
+
+NO_BOUNDS = Bounds()
+
+
+def lowered(
+    program: Program,
+    views: Collection[str],
+    scans: Mapping[str, Plan],
+    bounds: Bounds = NO_BOUNDS,
+    *,
+    are_stored: bool = True,
+) -> dict[str, Plan]:
+    """The plans of the predicates that become views; ``scans`` says how the relations below are read.
+
+    Views that are not stored are expanded, as helpers are.
+    """
+    known, plans, found = dict(scans), plans_of(program), dict[str, Plan]()
+    for stratum in program.strata:
+        for name in stratum.predicates:
+            recursive = _fixpoint(program, stratum, name, known, bounds) if stratum.recursive else None
+            found[name] = recursive or over(plans[name], known)
+        scanned = views if are_stored else ()
+        known.update({name: Scan(name, found[name].schema) if name in scanned else found[name] for name in found})
+    return {name: plan for name, plan in found.items() if name in views}
+
+
+def over(plan: Plan, known: Mapping[str, Plan]) -> Plan:
+    """The plan with each scan of a name that is known replaced by what it stands for."""
+    return transform_plan(plan, lambda part: known.get(part.relation) if isinstance(part, Scan) else None)
+
+
+def program_of(plan: Fixpoint) -> Program:
+    """The rules of a fixpoint as a program of one stratum, which reads the fixpoint's parts as its relations."""
+    schemas = {name: part.schema for name, part in zip(plan.sources, plan.parts, strict=True)} | dict(plan.members)
+    stratum = Stratum(tuple(name for name, _ in plan.members), recursive=True)
+    return Program(plan.sources, schemas, plan.rules, (), (stratum,))
+
+
+def _fixpoint(program: Program, stratum: Stratum, name: str, known: Mapping[str, Plan], bounds: Bounds) -> Fixpoint:
+    rules = program.rules_of(stratum.predicates)
+    reads = frozenset(source for rule in rules for source in rule.reads)
+    sources = tuple(sorted(reads - set(stratum.predicates)))
+    members = tuple((member, program.schemas[member]) for member in stratum.predicates)
+    given = {"max_rounds": bounds.rounds, "max_rows": bounds.rows}
+    limits = {limit: value for limit, value in given.items() if value is not None}
+    return Fixpoint(tuple(known[source] for source in sources), sources, rules, members, name, **limits)

@@ -9,15 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tidemark.algebra.clauses import Argument, Const, DatalogRule, Grouping, Var, listing
 from tidemark.algebra.coerce import common_of
-from tidemark.algebra.rules import Argument, Const, Grouping, Rule, Var, listing
 from tidemark.algebra.types import Field, Schema
-from tidemark.datalog.binding import BoundClause, Known, NotKnown, bind_clause
-from tidemark.datalog.checking import check_arity, check_names, check_safety
+from tidemark.datalog.binder import BoundClause, NotKnown, bind_clause
 from tidemark.datalog.grammar import parse
 from tidemark.datalog.heads import head_fields, rules_of
-from tidemark.datalog.strata import Dependency, Stratum, check_stratified, strata_of
-from tidemark.datalog.syntax import Clause, ProgramText, Source
+from tidemark.datalog.strata import (
+    Dependency,
+    Stratum,
+    check_arity,
+    check_names,
+    check_safety,
+    check_stratified,
+    strata_of,
+)
+from tidemark.datalog.syntax import Clause, ProgramSource, ProgramText
 
 
 @dataclass(frozen=True)
@@ -29,7 +36,7 @@ class Program:
 
     base: tuple[str, ...]
     schemas: Mapping[str, Schema]
-    rules: tuple[Rule, ...]
+    rules: tuple[DatalogRule, ...]
     groupings: tuple[Grouping, ...]
     strata: tuple[Stratum, ...]
     text: ProgramText | None = field(default=None, compare=False)
@@ -39,7 +46,7 @@ class Program:
         """All that is derived, in the order of the strata."""
         return tuple(name for stratum in self.strata for name in stratum.predicates)
 
-    def rules_of(self, predicates: Iterable[str]) -> tuple[Rule, ...]:
+    def rules_of(self, predicates: Iterable[str]) -> tuple[DatalogRule, ...]:
         wanted = frozenset(predicates)
         return tuple(rule for rule in self.rules if rule.head.predicate in wanted)
 
@@ -52,7 +59,7 @@ class Program:
 
 
 def bind_program(
-    text: ProgramText | Source | str,
+    text: ProgramText | ProgramSource | str,
     relations: Mapping[str, Schema],
     names: Mapping[str, Sequence[str]] | None = None,
 ) -> Program:
@@ -75,14 +82,15 @@ def bind_program(
     used = {atom.predicate for clause in program.clauses for atom in (*clause.atoms, *clause.negated)}
     base = {name: schema for name, schema in relations.items() if name in used}
     schemas = _inferred(program, base, names or {})
-    bound = [bind_clause(clause, _as_known(schemas), program.source) for clause in program.clauses]
+    known = {name: list(schema.fields) for name, schema in schemas.items()}
+    bound = [bind_clause(clause, known, program.source) for clause in program.clauses]
     return _assembled(program, base, schemas, bound)
 
 
 def _assembled(
     text: ProgramText, base: Mapping[str, Schema], schemas: dict[str, Schema], bound: list[BoundClause]
 ) -> Program:
-    rules: list[Rule] = []
+    rules: list[DatalogRule] = []
     groupings: list[Grouping] = []
     for one in bound:
         made, grouped = rules_of(one, schemas[one.clause.head.predicate])
@@ -97,7 +105,7 @@ def _assembled(
     return Program(tuple(base), schemas, tuple(rules), tuple(groupings), strata, text)
 
 
-def dependencies_between(rules: Iterable[Rule], groupings: Iterable[Grouping] = ()) -> tuple[Dependency, ...]:
+def dependencies_between(rules: Iterable[DatalogRule], groupings: Iterable[Grouping] = ()) -> tuple[Dependency, ...]:
     """Who needs whom among rules and groupings."""
     found = []
     for rule in rules:
@@ -148,7 +156,7 @@ def _merge(
     fields: tuple[Field, ...],
     clause: Clause,
     first: dict[tuple[str, int], Clause],
-    source: Source,
+    source: ProgramSource,
 ) -> bool:
     """Widen the columns by what one clause gives them; whether anything changed."""
     before = list(columns)
@@ -192,7 +200,3 @@ def _settled(
     if len(set(given)) < len(given):
         given = tuple(f"c{position}" for position in range(1, len(fields) + 1))
     return Schema(tuple(Field(name, f.type, f.nullable) for name, f in zip(given, fields, strict=True)))
-
-
-def _as_known(schemas: Mapping[str, Schema]) -> Known:
-    return {name: list(schema.fields) for name, schema in schemas.items()}

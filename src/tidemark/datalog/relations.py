@@ -31,10 +31,10 @@ class Relation(Protocol):
     def matching(self, positions: Positions, keys: Collection[Row]) -> Iterable[Row]: ...
 
 
-class Rows:
+class IndexedRows:
     """A set of rows that only grows, in the order of arrival, with an index for each combination of columns asked for.
 
-    >>> rows = Rows([(1, 2), (1, 3), (2, 3)])
+    >>> rows = IndexedRows([(1, 2), (1, 3), (2, 3)])
     >>> sorted(rows.matching((0,), [(1,)])), rows.add([(2, 3), (4, 4)])
     ([(1, 2), (1, 3)], [(4, 4)])
     """
@@ -154,7 +154,7 @@ class Remembered:
 class NewState:
     """r^new = (r − r^del) ∪ more: rules N1, N2 and N3, without a copy of r."""
 
-    def __init__(self, old: Relation, deleted: Rows, more: Rows) -> None:
+    def __init__(self, old: Relation, deleted: IndexedRows, more: IndexedRows) -> None:
         self.old, self.deleted, self.more = old, deleted, more
 
     def matching(self, positions: Positions, keys: Collection[Row]) -> Iterable[Row]:
@@ -168,7 +168,7 @@ class Memory:
     """A look-up over sets of rows, for tests and small cases."""
 
     def __init__(self, relations: Mapping[str, Iterable[Row]]) -> None:
-        self._relations = {name: Rows(rows) for name, rows in relations.items()}
+        self._relations = {name: IndexedRows(rows) for name, rows in relations.items()}
 
     def matching(self, relation: str, positions: Positions, keys: Collection[Row]) -> Iterable[Row]:
         return self._relations[relation].matching(positions, keys)

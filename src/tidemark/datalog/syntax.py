@@ -11,7 +11,7 @@ from tidemark.errors import Place, TidemarkError
 
 
 @dataclass(frozen=True)
-class Source:
+class ProgramSource:
     """A program from ``start`` to ``end`` of a larger text. Offsets count in the whole text."""
 
     text: str
@@ -143,7 +143,7 @@ class ProgramText:
     """A program as it was written."""
 
     clauses: tuple[Clause, ...]
-    source: Source = field(compare=False)
+    source: ProgramSource = field(compare=False)
 
     @property
     def predicates(self) -> tuple[str, ...]:

@@ -1,17 +1,18 @@
 """Building the network from the definitions of the materialized views.
 
-Each view's plan is cut (``cutting.py``) into a linear plan and the states that serve it. Joins that stand in several
+Each view's plan is cut (``strategy.cut``) into a linear plan and the states that serve it. Joins that stand in several
 nodes become *shared* nodes. Then every node gets its level, from the lowest up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from typing import Final
 
-from tidemark.algebra.clock import CLOCK
+from tidemark.algebra.cache import Once, PerPlan
 from tidemark.algebra.fingerprint import fingerprint
+from tidemark.algebra.history import CLOCK
 from tidemark.algebra.plans import (
     Aggregate,
     Filter,
@@ -24,12 +25,10 @@ from tidemark.algebra.plans import (
     relations_of,
     walk,
 )
-from tidemark.network.cutting import Pieces, States, cut_alone, whole
-from tidemark.network.nodes import REPLACED, Node, NodeKind
-from tidemark.network.rederivation import Rules
-
-COMPLETE = "complete"
-INCREMENTAL = "incremental"
+from tidemark.strategy.cut import Pieces, States, cut_alone, whole
+from tidemark.strategy.graph import Joins, Knowledge, Network, Part
+from tidemark.strategy.nodes import AUTO, COMPLETE, Node, NodeKind
+from tidemark.strategy.recursion.rederive import Rules
 
 
 @dataclass(frozen=True)
@@ -38,91 +37,10 @@ class Definition:
 
     name: str
     plan: Plan
-    strategy: str = "auto"
+    strategy: str = AUTO
     kind: NodeKind = NodeKind.VIEW
     rules: Rules | None = field(default=None, compare=False, repr=False)
-
-
-class Part:
-    """A part of a plan, compared as the plan is; its hash is worked out once."""
-
-    __slots__ = ("_hash", "plan")
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self._hash = hash(plan)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Part) and self._hash == other._hash and self.plan == other.plan
-
-
-@dataclass(frozen=True)
-class Joins:
-    """The parts with a join of one plan."""
-
-    plan: Plan
-    parts: tuple[Part, ...]
-
-
-@dataclass(frozen=True)
-class Knowledge:
-    """What was worked out about single views and nodes, by their names, for the next network."""
-
-    pieces: Mapping[str, Pieces] = field(default_factory=dict)
-    joins: Mapping[str, Joins] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Network:
-    """All nodes by name, from the lowest level up."""
-
-    nodes: Mapping[str, Node] = field(default_factory=dict)
-    known: Knowledge = field(default_factory=Knowledge, compare=False, repr=False)
-
-    @cached_property
-    def read(self) -> frozenset[str]:
-        """Everything that some node reads; changes of anything else need no work."""
-        return frozenset(influent for node in self.nodes.values() for influent in node.influents)
-
-    @cached_property
-    def in_order(self) -> tuple[Node, ...]:
-        return tuple(self.nodes.values())
-
-    @cached_property
-    def places(self) -> Mapping[str, int]:
-        """Where each node stands in the order."""
-        return {name: place for place, name in enumerate(self.nodes)}
-
-    @cached_property
-    def readers(self) -> Mapping[str, tuple[Node, ...]]:
-        """The nodes that read each relation or shared node, in order."""
-        found: dict[str, list[Node]] = {}
-        for node in self.nodes.values():
-            for influent in node.influents:
-                found.setdefault(influent, []).append(node)
-        return {name: tuple(nodes) for name, nodes in found.items()}
-
-    @cached_property
-    def unstored(self) -> frozenset[str]:
-        """The nodes of which nothing is stored."""
-        return frozenset(name for name, node in self.nodes.items() if not node.is_stored)
-
-    @cached_property
-    def shared(self) -> frozenset[str]:
-        """The nodes that stand for a part that several others have."""
-        return frozenset(name for name, node in self.nodes.items() if node.kind is NodeKind.SHARED)
-
-    @cached_property
-    def replaced(self) -> tuple[Node, ...]:
-        """The views whose definition is another one than what is stored was derived by."""
-        return tuple(node for node in self.nodes.values() if node.strategy == REPLACED)
-
-    def serving(self, view: str) -> tuple[Node, ...]:
-        """The nodes that serve a view, itself last."""
-        return tuple(node for node in self.nodes.values() if view in node.views)
+    is_forbidden: bool = False
 
 
 def build(definitions: Iterable[Definition], before: Network | None = None) -> Network:
@@ -135,8 +53,11 @@ def build(definitions: Iterable[Definition], before: Network | None = None) -> N
     plans, kinds, users = states.plans, states.kinds, states.users
     strategies: dict[str, str] = {}
     rules: dict[str, Rules] = {}
+    forbidden: set[str] = set()
     for definition in definitions:
         name = definition.name
+        if definition.is_forbidden:
+            forbidden.add(name)
         strategies[name] = definition.strategy
         if definition.strategy == COMPLETE:
             plan = definition.plan
@@ -161,14 +82,33 @@ def build(definitions: Iterable[Definition], before: Network | None = None) -> N
         nodes[name] = Node(name, NodeKind.SHARED, plan, 0, relations_of(plan), views=views)
     is_shared_alike = before.shared == frozenset(nodes)
     for name, plan in plans.items():
-        old, strategy = before.nodes.get(name), strategies.get(name, "auto")
+        old, strategy = before.nodes.get(name), strategies.get(name, AUTO)
         if is_shared_alike and old is not None and old.plan is plan and old.strategy == strategy:
             influents, used = old.influents, old.shared
         else:
             used = tuple(_used(plan, kinds[name], shared).items()) if name in incremental else ()
             influents = _influents(plan, dict(used))
-        nodes[name] = Node(name, kinds[name], plan, 0, influents, strategy, tuple(users[name]), used, rules.get(name))
+        views = tuple(users[name])
+        of_node = (kinds[name], influents, strategy, views, used, rules.get(name), name in forbidden)
+        nodes[name] = old if old is not None and _is_alike(old, plan, of_node) else _node(name, plan, of_node)
     return Network(_levelled(nodes, before.nodes), Knowledge(pieces, joins))
+
+
+_OfNode = tuple[NodeKind, frozenset[str], str, tuple[str, ...], tuple[tuple[Plan, str], ...], Rules | None, bool]
+
+
+def _is_alike(old: Node, plan: Plan, of_node: _OfNode) -> bool:
+    """Whether a node that was in the network before says just this; what is the same object need not be compared."""
+    return old.plan is plan and old.before is None and _said(old) == of_node
+
+
+def _said(node: Node) -> _OfNode:
+    return (node.kind, node.influents, node.strategy, node.views, node.shared, node.rules, node.is_forbidden)
+
+
+def _node(name: str, plan: Plan, of_node: _OfNode) -> Node:
+    kind, influents, strategy, views, shared, rules, is_forbidden = of_node
+    return Node(name, kind, plan, 0, influents, strategy, views, shared, rules, is_forbidden=is_forbidden)
 
 
 def _joins_of(name: str, plan: Plan, kind: NodeKind, known: Mapping[str, Joins]) -> Joins:
@@ -213,8 +153,9 @@ def _recurs(plan: Plan) -> bool:
     return any(isinstance(part, Fixpoint) for part in walk(plan))
 
 
-def _has_join(plan: Plan) -> bool:
-    return any(isinstance(part, Join) for part in walk(plan))
+_has_join: Final[PerPlan[bool]] = PerPlan(
+    lambda plan: isinstance(plan, Join) or any(_has_join(child) for child in plan.inputs())
+)
 
 
 def _is_timed(plan: Plan) -> bool:
@@ -229,24 +170,27 @@ def _used(plan: Plan, kind: NodeKind, shared: Mapping[Plan, str]) -> dict[Plan, 
     """The shared subplans that stand outermost in the plan."""
     found: dict[Plan, str] = {}
 
-    def visit(part: Plan) -> None:
+    def visit(part: Plan, of: Callable[[Plan], None]) -> None:
         if part in shared:
             found[part] = shared[part]
             return
         for child in part.inputs():
-            visit(child)
+            of(child)
 
     if not _recurs(plan):
-        visit(_linear(plan, kind))
+        Once(visit)(_linear(plan, kind))
     return found
 
 
 def _influents(plan: Plan, used: Mapping[Plan, str]) -> frozenset[str]:
-    if plan in used:
-        return frozenset({used[plan]})
-    if isinstance(plan, Scan):
-        return frozenset({plan.relation})
-    return frozenset(name for child in plan.inputs() for name in _influents(child, used))
+    def of_part(part: Plan, of: Callable[[Plan], frozenset[str]]) -> frozenset[str]:
+        if part in used:
+            return frozenset({used[part]})
+        if isinstance(part, Scan):
+            return frozenset({part.relation})
+        return frozenset[str]().union(*[of(child) for child in part.inputs()])
+
+    return Once(of_part)(plan)
 
 
 def _levelled(nodes: dict[str, Node], before: Mapping[str, Node]) -> dict[str, Node]:
@@ -264,7 +208,11 @@ def _levelled(nodes: dict[str, Node], before: Mapping[str, Node]) -> dict[str, N
         return levels[name]
 
     order = sorted(nodes, key=level)
-    return {name: _as_before(replace(nodes[name], level=levels[name]), before.get(name)) for name in order}
+    return {name: _placed(nodes[name], levels[name], before.get(name)) for name in order}
+
+
+def _placed(node: Node, level: int, old: Node | None) -> Node:
+    return node if node is old and node.level == level else _as_before(replace(node, level=level), old)
 
 
 def _as_before(node: Node, old: Node | None) -> Node:

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from tidemark.algebra.cache import is_tangled
 from tidemark.algebra.plans import Plan
 from tidemark.passes.cancel_unions import cancel_unions
 from tidemark.passes.fold_constants import fold_constants
@@ -57,7 +58,12 @@ MOST_ROUNDS: Final = 8
 
 
 def optimize(plan: Plan) -> Plan:
-    """The plan after all passes, again and again until they change nothing."""
+    """The plan after all passes, again and again until they change nothing.
+
+    A plan whose parts stand in many places stays as it is: what is pushed into one differs from place to place.
+    """
+    if is_tangled(plan):
+        return plan
     for _ in range(MOST_ROUNDS):
         before = plan
         for apply in PASSES:

@@ -9,8 +9,7 @@ error would go.
 from __future__ import annotations
 
 from tidemark.algebra.plans import Negate, Plan, Union, union
-from tidemark.passes.facts import plan_can_fail
-from tidemark.passes.rewriting import bottom_up, named
+from tidemark.passes.facts import bottom_up, named, plan_can_fail
 
 
 def cancel_unions(plan: Plan) -> Plan:

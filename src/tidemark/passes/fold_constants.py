@@ -16,7 +16,7 @@ from tidemark.algebra.plans import Filter, Join, Plan
 from tidemark.algebra.scalar import value_of
 from tidemark.algebra.types import Kind
 from tidemark.errors import TidemarkError
-from tidemark.passes.rewriting import bottom_up
+from tidemark.passes.facts import bottom_up
 
 
 def fold_constants(plan: Plan) -> Plan:

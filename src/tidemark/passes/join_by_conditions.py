@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tidemark.algebra.expressions import TRUE, Call, Expression, columns_of, conjunction, conjuncts, shift
-from tidemark.algebra.failing import can_fail
+from tidemark.algebra.expressions import TRUE, Call, Expression, columns_of, conjunction, conjuncts, disjuncts, shift
 from tidemark.algebra.plans import Filter, Join, Plan
+from tidemark.algebra.scalar import can_fail
 from tidemark.algebra.types import BOOLEAN
-from tidemark.passes.rewriting import bottom_up
+from tidemark.passes.facts import bottom_up
 
 
 def join_by_conditions(plan: Plan) -> Plan:
@@ -26,13 +26,9 @@ def join_by_conditions(plan: Plan) -> Plan:
 def _rule(plan: Plan) -> Plan:
     if not isinstance(plan, Filter) or not isinstance(plan.input, Join) or can_fail(plan.predicate):
         return plan
-    join, kept = plan.input, list[Expression]()
-    for part in (part for whole in conjuncts(plan.predicate) for part in _factored(whole)):
-        placed = _placed(join, part)
-        if placed is None:
-            kept.append(part)
-        else:
-            join = placed
+    parts = list(enumerate(part for whole in conjuncts(plan.predicate) for part in _factored(whole)))
+    join, placed = _placed(plan.input, parts)
+    kept = [part for number, part in parts if number not in placed]
     return Filter(join, conjunction(tuple(kept))) if kept else join
 
 
@@ -41,7 +37,7 @@ def _factored(expression: Expression) -> tuple[Expression, ...]:
 
     It holds for unknown truth values too: both sides are the same minimum of maxima.
     """
-    alternatives = [conjuncts(alternative) for alternative in _disjuncts(expression)]
+    alternatives = [conjuncts(alternative) for alternative in disjuncts(expression)]
     common = tuple(part for part in dict.fromkeys(alternatives[0]) if all(part in other for other in alternatives[1:]))
     if len(alternatives) == 1 or not common:
         return (expression,)
@@ -51,12 +47,6 @@ def _factored(expression: Expression) -> tuple[Expression, ...]:
     return (*common, _disjunction(tuple(map(conjunction, rest))))
 
 
-def _disjuncts(expression: Expression) -> tuple[Expression, ...]:
-    if isinstance(expression, Call) and expression.function == "or":
-        return tuple(part for argument in expression.arguments for part in _disjuncts(argument))
-    return (expression,)
-
-
 def _disjunction(parts: tuple[Expression, ...]) -> Expression:
     result, *others = parts
     for part in others:
@@ -64,17 +54,26 @@ def _disjunction(parts: tuple[Expression, ...]) -> Expression:
     return result
 
 
-def _placed(join: Join, part: Expression) -> Join | None:
-    """The join with the condition at the lowest join of which it reads both sides, or None if there is none."""
-    width, read = len(join.left.schema), columns_of(part)
-    if not read:
-        return None
-    if min(read) < width <= max(read):
-        own = tuple(condition for condition in conjuncts(join.predicate) if condition != TRUE)
-        return replace(join, predicate=conjunction((*own, part)))
-    on_left = max(read) < width
-    side = join.left if on_left else join.right
-    placed = _placed(side, part if on_left else shift(part, -width)) if isinstance(side, Join) else None
-    if placed is None:
-        return None
-    return replace(join, left=placed) if on_left else replace(join, right=placed)
+def _placed(join: Join, parts: list[tuple[int, Expression]]) -> tuple[Join, set[int]]:
+    """The join with each condition at the lowest join of which it reads both sides, and the numbers of those for which
+    there is one. All of them go down together, so that a join gets its conditions at once."""
+    width = len(join.left.schema)
+    own: list[tuple[int, Expression]] = []
+    sides: tuple[list[tuple[int, Expression]], ...] = ([], [])
+    for number, part in parts:
+        read = columns_of(part)
+        if read and min(read) < width <= max(read):
+            own.append((number, part))
+        elif read:
+            on_left = max(read) < width
+            sides[0 if on_left else 1].append((number, part if on_left else shift(part, -width)))
+    found = {number for number, _ in own}
+    inputs: list[Plan] = []
+    for side, given in zip(join.inputs(), sides, strict=True):
+        if given and isinstance(side, Join):
+            side, placed = _placed(side, given)
+            found |= placed
+        inputs.append(side)
+    before = tuple([condition for condition in conjuncts(join.predicate) if condition != TRUE]) if own else ()
+    predicate = conjunction((*before, *[part for _, part in own])) if own else join.predicate
+    return (replace(join, left=inputs[0], right=inputs[1], predicate=predicate) if found else join), found

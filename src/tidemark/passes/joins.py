@@ -6,11 +6,24 @@ R ⋈ (S ⋈ T) = (R ⋈ S) ⋈ T        with each condition at the first join t
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from heapq import heappop, heappush
+from itertools import accumulate
 
-from tidemark.algebra.expressions import TRUE, Column, Expression, columns_of, conjunction, conjuncts, shift, substitute
+from tidemark.algebra.expressions import (
+    TRUE,
+    Column,
+    Expression,
+    columns_of,
+    conjunction,
+    conjuncts,
+    shift,
+    transform,
+)
 from tidemark.algebra.plans import Join, Plan
 
 
@@ -24,18 +37,15 @@ class Joins:
     @staticmethod
     def of(plan: Plan, offset: int = 0) -> Joins:
         """Those of a plan whose columns stand behind so many others. What is no join is one relation."""
-        if not isinstance(plan, Join):
-            return Joins((plan,), ())
-        left = Joins.of(plan.left, offset)
-        right = Joins.of(plan.right, offset + len(plan.left.schema))
-        own = tuple(shift(part, offset) for part in conjuncts(plan.predicate))
-        return Joins(left.leaves + right.leaves, left.conditions + right.conditions + own)
+        leaves, conditions = list[Plan](), list[Expression]()
+        _collect(plan, offset, leaves, conditions)
+        return Joins(tuple(leaves), tuple(conditions))
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
         """Where the columns of each leaf begin."""
-        widths = [len(leaf.schema) for leaf in self.leaves]
-        return tuple(sum(widths[:position]) for position in range(len(widths)))
+        widths = (len(leaf.schema) for leaf in self.leaves[:-1])
+        return tuple(accumulate(widths, initial=0))
 
     @cached_property
     def links(self) -> tuple[frozenset[int], ...]:
@@ -46,9 +56,7 @@ class Joins:
         return range(self.starts[leaf], self.starts[leaf] + len(self.leaves[leaf].schema))
 
     def _leaf_of(self, column: int) -> int:
-        return max(
-            position for position, start in enumerate(self.starts) if start <= column < self.columns_of(position).stop
-        )
+        return bisect_right(self.starts, column) - 1
 
     def among(self, leaves: Sequence[int]) -> Joins:
         """Some of the leaves, in that order, with the conditions over them alone."""
@@ -66,41 +74,64 @@ class Joins:
     def outward(self, start: int, *, through_products: bool = False) -> list[int]:
         """The leaves in the order in which conditions lead to them from one; empty if they do not lead to all, unless
         products do."""
-        order, waiting = [start], [i for i in range(len(self.leaves)) if i != start]
-        while waiting:
-            present = set(order)
-            found = next((i for i in waiting if any(i in link and link & present for link in self.links)), None)
-            if found is None and not through_products:
+        linked: dict[int, set[int]] = {}
+        for link in self.links:
+            for leaf in link:
+                linked.setdefault(leaf, set()).update(link)
+        order = dict.fromkeys([start])
+        reached = sorted(linked.get(start, ()))
+        others = deque(range(len(self.leaves)))
+        while len(order) < len(self.leaves):
+            while others[0] in order:
+                others.popleft()
+            if not reached and not through_products:
                 return []
-            found = waiting[0] if found is None else found
-            order.append(found)
-            waiting.remove(found)
-        return order
+            found = heappop(reached) if reached else others[0]
+            if found not in order:
+                order[found] = None
+                for leaf in linked.get(found, ()):
+                    if leaf not in order:
+                        heappush(reached, leaf)
+        return list(order)
 
     def joined(self, order: Sequence[int]) -> tuple[Plan, tuple[Column, ...]]:
         """The leaves joined in that order, and where the columns of the original row stand in theirs."""
-        places: dict[int, int] = {}
-        width, waiting = 0, list(self.conditions)
+        places: dict[int, Column] = {}
+        width, ready = 0, self._by_last_leaf(order)
         result: Plan | None = None
-        for position in order:
+        for step, position in enumerate(order):
             leaf = self.leaves[position]
-            places |= {old: width + i for i, old in enumerate(self.columns_of(position))}
+            for i, (old, field) in enumerate(zip(self.columns_of(position), leaf.schema.fields, strict=True)):
+                places[old] = Column(width + i, field.name, field.type, field.nullable)
             width += len(leaf.schema)
             if result is None:
                 result = leaf
                 continue
-            ready = [c for c in waiting if columns_of(c) <= places.keys()]
-            waiting = [c for c in waiting if c not in ready]
-            row = (result.schema + leaf.schema).fields
-            columns = {old: Column(new, row[new].name, row[new].type, row[new].nullable) for old, new in places.items()}
-            moved = tuple(renumbered(condition, columns) for condition in ready)
+            moved = tuple(renumbered(condition, places) for condition in ready.get(step, ()))
             result = Join(result, leaf, conjunction(tuple(part for part in moved if part != TRUE)))
         assert result is not None
-        return result, tuple(result.column(places[index]) for index in range(width))
+        return result, tuple(places[index] for index in range(width))
+
+    def _by_last_leaf(self, order: Sequence[int]) -> dict[int, list[Expression]]:
+        """The conditions by the step, from the first join on, at which all that they read is there."""
+        steps = {leaf: step for step, leaf in enumerate(order)}
+        found: dict[int, list[Expression]] = {}
+        for condition, link in zip(self.conditions, self.links, strict=True):
+            if link <= steps.keys():
+                found.setdefault(max((1, *(steps[leaf] for leaf in link))), []).append(condition)
+        return found
 
 
 def renumbered(condition: Expression, columns: Mapping[int, Column]) -> Expression:
     """A condition over other columns: for each that it reads, the one that is meant."""
-    highest = max(columns_of(condition), default=-1) + 1
-    anything = next(iter(columns.values()))
-    return substitute(condition, tuple(columns.get(index, anything) for index in range(highest)))
+    return transform(condition, lambda part: columns[part.index] if isinstance(part, Column) else None)
+
+
+def _collect(plan: Plan, offset: int, leaves: list[Plan], conditions: list[Expression]) -> None:
+    """Add the relations of nested joins and their conditions, those of a side before its join's own."""
+    if not isinstance(plan, Join):
+        leaves.append(plan)
+        return
+    _collect(plan.left, offset, leaves, conditions)
+    _collect(plan.right, offset + len(plan.left.schema), leaves, conditions)
+    conditions.extend(shift(part, offset) for part in conjuncts(plan.predicate))

@@ -8,9 +8,9 @@ The inner condition stays first. AND goes on after an unknown, so p must not be 
 from __future__ import annotations
 
 from tidemark.algebra.expressions import conjunction, conjuncts
-from tidemark.algebra.failing import can_fail
 from tidemark.algebra.plans import Filter, Plan
-from tidemark.passes.rewriting import bottom_up
+from tidemark.algebra.scalar import can_fail
+from tidemark.passes.facts import bottom_up
 
 
 def merge_filters(plan: Plan) -> Plan:

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections import Counter
 
 from tidemark.algebra.expressions import Column, Literal, substitute, walk
-from tidemark.algebra.failing import can_fail
 from tidemark.algebra.plans import Plan, Project
-from tidemark.passes.rewriting import bottom_up
+from tidemark.algebra.scalar import can_fail
+from tidemark.passes.facts import bottom_up
 
 
 def merge_projections(plan: Plan) -> Plan:

@@ -26,7 +26,6 @@ from tidemark.algebra.expressions import (
     shift,
     substitute,
 )
-from tidemark.algebra.failing import can_fail
 from tidemark.algebra.plans import (
     Aggregate,
     Difference,
@@ -42,8 +41,9 @@ from tidemark.algebra.plans import (
     Union,
     Unnest,
 )
-from tidemark.passes.facts import node_can_fail
-from tidemark.passes.rewriting import bottom_up
+from tidemark.algebra.scalar import can_fail
+from tidemark.algebra.semijoins import filtered_by
+from tidemark.passes.facts import bottom_up, node_can_fail
 
 Parts = tuple[Expression, ...]
 
@@ -76,7 +76,7 @@ def _filtered(plan: Plan, parts: Parts) -> Plan:
         case Join(left=left, right=right, predicate=predicate):
             constant = tuple(part for part in parts if not columns_of(part))
             moved = tuple(part for part in parts if columns_of(part))
-            return _above(_joined(left, right, conjuncts(predicate) + moved), constant)
+            return filtered_by(_joined(left, right, conjuncts(predicate) + moved), constant)
         case Union(parts=given):
             return Union(tuple(_filtered(part, parts) for part in given))
         case Difference() | Intersection():
@@ -99,7 +99,7 @@ def _below(plan: Plan, source: Plan, parts: Parts, passed: frozenset[int], origi
     moved = tuple(part for part in parts if columns_of(part) <= passed)
     kept = tuple(part for part in parts if part not in moved)
     lowered = tuple(substitute(part, origins) for part in moved)
-    return _above(plan.with_inputs((_filtered(source, lowered),)) if moved else plan, kept)
+    return filtered_by(plan.with_inputs((_filtered(source, lowered),)) if moved else plan, kept)
 
 
 def _joined(left: Plan, right: Plan, parts: Parts) -> Join:
@@ -110,7 +110,3 @@ def _joined(left: Plan, right: Plan, parts: Parts) -> Join:
     between = dict.fromkeys(part for part in parts if part not in (*on_left, *on_right, TRUE))
     lowered = tuple(shift(part, -width) for part in on_right)
     return Join(_filtered(left, on_left), _filtered(right, lowered), conjunction(tuple(between)))
-
-
-def _above(plan: Plan, parts: Parts) -> Plan:
-    return Filter(plan, conjunction(parts)) if parts else plan

@@ -13,10 +13,9 @@ of scans would only stand in the way of engines, which take such joins as one bl
 
 from __future__ import annotations
 
-from tidemark.algebra.expressions import Column, Expression, columns_of, substitute
+from tidemark.algebra.expressions import Column, Expression, columns_in, substitute
 from tidemark.algebra.plans import Filter, Join, Negate, Plan, Project, Union
-from tidemark.passes.facts import node_can_fail
-from tidemark.passes.rewriting import bottom_up
+from tidemark.passes.facts import bottom_up, node_can_fail
 
 
 def push_projections(plan: Plan) -> Plan:
@@ -36,7 +35,7 @@ def _pushed(plan: Plan) -> Plan:
 
 def _through_join(plan: Project, join: Join) -> Plan:
     width = len(join.left.schema)
-    read = _read((*plan.expressions, join.predicate))
+    read = columns_in((*plan.expressions, join.predicate))
     left = _wanted(join.left, {index for index in read if index < width})
     right = _wanted(join.right, {index - width for index in read if index >= width})
     wanted = left + [index + width for index in right]
@@ -71,10 +70,6 @@ def _narrowed(plan: Plan, wanted: list[int]) -> Plan:
         return plan
     columns = tuple(plan.column(index) for index in wanted)
     return _pushed(Project(plan, tuple(column.name for column in columns), columns))
-
-
-def _read(expressions: tuple[Expression, ...]) -> set[int]:
-    return {index for expression in expressions for index in columns_of(expression)}
 
 
 def _moved(expressions: tuple[Expression, ...], source: Plan, wanted: list[int]) -> tuple[Expression, ...]:

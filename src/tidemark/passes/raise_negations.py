@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from tidemark.algebra.plans import Filter, Join, Negate, Plan, Project, Repeat, Touched, Union, Unnest
-from tidemark.passes.rewriting import bottom_up
+from tidemark.passes.facts import bottom_up
 
 
 def raise_negations(plan: Plan) -> Plan:

@@ -28,8 +28,7 @@ from tidemark.algebra.plans import (
     is_empty,
     union,
 )
-from tidemark.passes.facts import plan_can_fail
-from tidemark.passes.rewriting import bottom_up, named
+from tidemark.passes.facts import bottom_up, named, plan_can_fail
 
 
 def remove_empty(plan: Plan) -> Plan:

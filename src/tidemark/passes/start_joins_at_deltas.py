@@ -13,19 +13,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidemark.algebra.failing import can_fail
 from tidemark.algebra.plans import Join, Plan, Project
+from tidemark.algebra.scalar import can_fail
 from tidemark.passes.facts import reads_delta
 from tidemark.passes.joins import Joins
 
 
 def start_joins_at_deltas(plan: Plan) -> Plan:
-    if isinstance(plan, Join):
-        joins = Joins.of(plan)
-        leaves = tuple(start_joins_at_deltas(leaf) for leaf in joins.leaves)
-        return _ordered(plan, Joins(leaves, joins.conditions))
-    inputs = plan.inputs()
-    return plan.with_inputs(tuple(start_joins_at_deltas(child) for child in inputs)) if inputs else plan
+    known: dict[int, Plan] = {}
+
+    def started(part: Plan) -> Plan:
+        if id(part) not in known:
+            known[id(part)] = rewritten(part)
+        return known[id(part)]
+
+    def rewritten(part: Plan) -> Plan:
+        if isinstance(part, Join):
+            joins = Joins.of(part)
+            return _ordered(part, Joins(tuple([started(leaf) for leaf in joins.leaves]), joins.conditions))
+        inputs = part.inputs()
+        changed = tuple([started(child) for child in inputs])
+        same = all(new is old for new, old in zip(changed, inputs, strict=True))
+        return part if same else part.with_inputs(changed)
+
+    return started(plan)
 
 
 def _ordered(plan: Join, joins: Joins) -> Plan:
@@ -46,4 +57,5 @@ def _with_leaves(plan: Plan, leaves: Iterator[Plan]) -> Plan:
     if not isinstance(plan, Join):
         return next(leaves)
     left = _with_leaves(plan.left, leaves)
-    return plan.with_inputs((left, _with_leaves(plan.right, leaves)))
+    right = _with_leaves(plan.right, leaves)
+    return plan if left is plan.left and right is plan.right else plan.with_inputs((left, right))

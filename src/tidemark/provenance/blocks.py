@@ -17,7 +17,7 @@ from tidemark.algebra.scalar import Row
 
 
 @dataclass(frozen=True)
-class Block:
+class JoinBlock:
     """Conditions and outputs read the columns of all leaves, side by side. Conditions are in the order in which they
     are asked, from the inside out."""
 
@@ -50,7 +50,7 @@ class Block:
         return tuple(known[i] for i in range(width)) if all(i in known for i in range(width)) else None
 
 
-def block_of(plan: Plan) -> Block:
+def block_of(plan: Plan) -> JoinBlock:
     """The largest block at the top of the plan; of any other operator, the block that only reads it."""
     match plan:
         case Filter(input=source, predicate=predicate):
@@ -65,16 +65,16 @@ def block_of(plan: Plan) -> Block:
         case Join(left=left, right=right, predicate=predicate):
             return _joined(block_of(left), block_of(right), predicate)
         case Values(rows=((),)):
-            return Block((), (), ())  # one row of no columns, as a query without FROM has
-    return Block((plan,), (), plan.columns())
+            return JoinBlock((), (), ())  # one row of no columns, as a query without FROM has
+    return JoinBlock((plan,), (), plan.columns())
 
 
-def _joined(left: Block, right: Block, predicate: Expression) -> Block:
+def _joined(left: JoinBlock, right: JoinBlock, predicate: Expression) -> JoinBlock:
     width = left.offsets[-1]
     outputs = left.outputs + tuple(shift(e, width) for e in right.outputs)
     conditions = left.conditions + tuple(shift(c, width) for c in right.conditions)
     between = tuple(substitute(part, outputs) for part in conjuncts(predicate) if part != TRUE)
-    return Block(left.leaves + right.leaves, conditions + between, outputs)
+    return JoinBlock(left.leaves + right.leaves, conditions + between, outputs)
 
 
 def signed(plan: Plan) -> tuple[int, Plan]:
@@ -98,7 +98,9 @@ def labels(plan: Plan) -> tuple[str, ...]:
     match plan:
         case Distinct(input=source):
             return labels(source)
-        case Project(input=source, names=names, expressions=expressions) if names == _generated(len(names)):
+        case Project(input=source, names=names, expressions=expressions) if names == tuple(
+            f"m{i}" for i in range(len(names))
+        ):
             below = labels(source)
             pairs = zip(names, expressions, strict=True)
             return tuple(below[e.index] if isinstance(e, Column) else name for name, e in pairs)
@@ -107,11 +109,7 @@ def labels(plan: Plan) -> tuple[str, ...]:
     return plan.schema.names
 
 
-def _generated(count: int) -> tuple[str, ...]:
-    return tuple(f"m{i}" for i in range(count))
-
-
-def qualified(block: Block, names: tuple[str, ...], expression: Expression) -> Expression:
+def qualified(block: JoinBlock, names: tuple[str, ...], expression: Expression) -> Expression:
     """The expression with the leaf's name before each column whose name several leaves have."""
     fields = [(name, number) for number, leaf in enumerate(block.leaves) for name in labels(leaf)]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tidemark.algebra.clock import CLOCK
+from tidemark.algebra.history import CLOCK
 from tidemark.algebra.scalar import Row
 from tidemark.provenance.tree import Answer, counted, lines, named_cells
 

@@ -1,7 +1,7 @@
 """WHY and WHY NOT for rows of Datalog predicates.
 
 A derivation of a row is a rule, the values of its variables, and derivations of the rows of its body; what the rule
-negates is absent. Rows of the same recursion come by rank (``datalog.ranks``), so no row rests on itself. It is put
+negates is absent. Rows of the same recursion come by rank (``datalog.proofs``), so no row rests on itself. It is put
 together without recursion, because a proof can be as deep as a recursion goes.
 
 WHY NOT takes each rule and says which part of its body fails, for values that come as far as any do.
@@ -13,12 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
 
+from tidemark.algebra.clauses import Assign, Atom, Condition, DatalogRule, Grouping, Not, Part
 from tidemark.algebra.expressions import Call, Column, Value
 from tidemark.algebra.functions import rank
-from tidemark.algebra.rules import Assign, Atom, Condition, Grouping, Not, Part, Rule
 from tidemark.algebra.scalar import Row, value_of
-from tidemark.datalog.ranks import Facts
-from tidemark.datalog.solutions import Binding, Search, bound_part
+from tidemark.datalog.proofs import Binding, Facts, Search, bound_part
 from tidemark.provenance.questions import Pattern
 from tidemark.provenance.tree import Absence, Answer, Derivation, Kind, cell, counted, named_cells
 
@@ -40,7 +39,7 @@ class _Step:
     """How one row is derived: by a rule under a binding, or as a group of rows."""
 
     needs: tuple[Goal, ...]
-    rule: Rule | None = None
+    rule: DatalogRule | None = None
     binding: Binding = field(default_factory=dict)
     total: int = 0
 
@@ -126,7 +125,7 @@ class Clauses:
         by = Derivation(Kind.RULE, title, names, row, how, tuple(below), rule=step.rule)
         return Derivation(Kind.PREDICATE, title, names, row, children=(by,), passes_on=predicate in self._inner)
 
-    def _text(self, rule: Rule) -> str:
+    def _text(self, rule: DatalogRule) -> str:
         """The rule as it was written. That NULL never joins goes without saying."""
         text = self.program.text
         if text is not None and rule.label.isdigit() and 0 < int(rule.label) <= len(text.clauses):
@@ -153,7 +152,7 @@ class Clauses:
         title = self._title(part.atom.predicate)
         return Absence(title, (), f"no row {title}({cells})")
 
-    def _values(self, rule: Rule, binding: Binding) -> str:
+    def _values(self, rule: DatalogRule, binding: Binding) -> str:
         if any(atom.predicate in self._inner for atom in rule.atoms):
             return ""  # the values of a group, which are those of the row
         names = [(index, rule.variables[index].name) for index in sorted(binding)]
@@ -189,7 +188,7 @@ class Clauses:
         text = f"the group is there, but with {', '.join(map(cell, there[grouping.keys :]))}"
         return Absence(grouping.predicate, (), text, (self._derivation((grouping.predicate, there)),))
 
-    def _failing(self, rule: Rule, wanted: Mapping[int, Value], above: frozenset[object]) -> Absence:
+    def _failing(self, rule: DatalogRule, wanted: Mapping[int, Value], above: frozenset[object]) -> Absence:
         search = Search(rule, wanted, self.facts.relations)
         assert next(search.solutions(), None) is None, "a row that is not there has no derivation"
         text, part, binding = self._text(rule), search.failed, search.reached
@@ -204,7 +203,7 @@ class Clauses:
             case Atom(predicate=predicate):
                 positions, key = bound_part(part, binding)
                 if any(True for _ in self.facts.relations[predicate].matching(positions, [key])):
-                    return Absence(predicate, (), f"no row of {part} has the same value where a variable stands twice")
+                    return Absence(predicate, (), f"no row of {part} has the same value where a variable occurs twice")
                 if predicate not in self.program.predicates:
                     return self.base.why_not_base(predicate, tuple(zip(positions, key, strict=True)))
                 return self._absence(predicate, dict(zip(positions, key, strict=True)), above)

@@ -9,10 +9,10 @@ from tidemark.algebra.expressions import Call, Column, Expression, Literal, Valu
 from tidemark.algebra.plans import Filter, Fixpoint, Plan, Values, transform
 from tidemark.algebra.scalar import Row
 from tidemark.algebra.types import Field, Kind, Schema, Type
-from tidemark.calculus.restrict import restrict
-from tidemark.datalog.fixpoint import Limits
-from tidemark.datalog.lowering import program_of
-from tidemark.datalog.ranks import Facts
+from tidemark.calculus.touched import restrict
+from tidemark.datalog.fixpoint import RecursionLimits
+from tidemark.datalog.plans import program_of
+from tidemark.datalog.proofs import Facts
 from tidemark.datalog.relations import Memory, Positions
 from tidemark.errors import TidemarkError
 from tidemark.provenance.clauses import Clauses
@@ -42,13 +42,13 @@ def fixpoint_absence(questions: Questions, plan: Fixpoint, pattern: Pattern) -> 
 
 def _clauses(questions: Questions, plan: Fixpoint) -> Clauses:
     parts = dict(zip(plan.sources, plan.parts, strict=True))
-    facts = _facts(questions, plan, Limits(plan.max_rounds, plan.max_rows))
+    facts = _facts(questions, plan, RecursionLimits(plan.max_rounds, plan.max_rows))
     titles = {name: name_of(part) for name, part in parts.items() if "^" in name}
     titles |= {name: name.partition("^")[0] for name, _ in plan.members if "^" in name}
     return Clauses(facts, _PartsExplained(questions, parts), questions.rows, titles)
 
 
-def _facts(questions: Questions, plan: Fixpoint, limits: Limits) -> Facts:
+def _facts(questions: Questions, plan: Fixpoint, limits: RecursionLimits) -> Facts:
     parts = dict(zip(plan.sources, plan.parts, strict=True))
     return Facts(program_of(plan), Parts(questions, parts), limits)
 
@@ -80,7 +80,7 @@ def _equality(condition: Expression) -> tuple[int, Value] | None:
 
 
 def _derived(questions: Questions, plan: Fixpoint, wanted: Mapping[int, Value]) -> list[Row] | None:
-    limits = Limits(plan.max_rounds, min(plan.max_rows, MOST_DERIVED))
+    limits = RecursionLimits(plan.max_rounds, min(plan.max_rows, MOST_DERIVED))
     try:
         return _facts(questions, plan, limits).ask(plan.predicate, wanted)
     except TidemarkError:  # too far, or a condition that fails on the way: the engine decides

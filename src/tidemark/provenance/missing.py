@@ -11,14 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeGuard
 
 from tidemark.algebra.expressions import TRUE, Call, Column, Expression, Value, columns_of, shift, substitute
-from tidemark.algebra.failing import can_fail
 from tidemark.algebra.plans import Join, Plan, Project
-from tidemark.algebra.scalar import Row, value_of
+from tidemark.algebra.scalar import Row, can_fail, value_of
 from tidemark.algebra.semijoins import EQUALITIES
-from tidemark.provenance.blocks import Block, block_of, labels, qualified
+from tidemark.provenance.blocks import JoinBlock, block_of, labels, qualified
 from tidemark.provenance.questions import Pattern, Questions, filtered
 from tidemark.provenance.tree import Absence, cell, named_cells
 from tidemark.provenance.wording import condition_text, leaf_names, listed
@@ -65,7 +63,7 @@ def block_absence(questions: Questions, plan: Plan, pattern: Pattern) -> Absence
 class _Search:
     def __init__(self, questions: Questions, plan: Plan, pattern: Pattern) -> None:
         self.questions, self.plan, self.pattern = questions, plan, pattern
-        self.block: Block = block_of(plan)
+        self.block: JoinBlock = block_of(plan)
         self.names = leaf_names(self.block)
         self.bound: dict[int, list[tuple[int, Value]]] = {}
         self.asked = [Asked(condition) for condition in self.block.conditions]
@@ -181,11 +179,12 @@ class _Search:
                 f"{there}, but {text} = {cell(value_of(failed.output, example))}, not {cell(failed.value)}"
             )
         text = condition_text(qualified(self.block, self.names, failed.expression))
-        asked = [condition_text(qualified(self.block, self.names, a.expression)) for a in before[1:] if _is_asked(a)]
+        others = [step for step in before[1:] if isinstance(step, Asked)]
+        asked = [condition_text(qualified(self.block, self.names, other.expression)) for other in others]
         first = before[0]
         if len(asked) == len(before) - 1 and isinstance(first, Leaf) and not first.pattern:
             return self._absent(f"no row of {self.names[first.number]} has {' and '.join((*asked, text))}")
-        truth = "unknown (NULL)" if _is_unknown(failed.expression, example) else "false"
+        truth = "unknown (NULL)" if value_of(failed.expression, example) is None else "false"
         return self._absent(f"{there}, but {text} is {truth}{self._values(failed.expression, example)}")
 
     def _there(self, numbers: list[int], example: Row) -> str:
@@ -195,9 +194,8 @@ class _Search:
 
     def _values(self, expression: Expression, example: Row) -> str:
         """The values of the columns that a condition reads."""
-        read = {i for i in columns_of(expression)}
         fields = [field for leaf in self.block.leaves for field in leaf.schema.fields]
-        columns = [Column(i, fields[i].name, fields[i].type) for i in sorted(read)]
+        columns = [Column(i, fields[i].name, fields[i].type) for i in sorted(columns_of(expression))]
         shown = [
             f"{condition_text(qualified(self.block, self.names, column))} = {cell(example[column.index])}"
             for column in columns
@@ -231,11 +229,3 @@ class _Search:
             return f"{condition_text(asked.expression)} is never true"
         names = [self.plan.schema[i].name for i, v in self.pattern if self.block.outputs[i] == asked.output]
         return f"{names[0]} is {cell(value_of(asked.output, ()))} here, not {cell(asked.value)}"
-
-
-def _is_asked(step: Leaf | Asked) -> TypeGuard[Asked]:
-    return isinstance(step, Asked)
-
-
-def _is_unknown(expression: Expression, row: Row) -> bool:
-    return value_of(expression, row) is None

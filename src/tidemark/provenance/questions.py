@@ -3,6 +3,12 @@
 An equality with a value is an ordinary condition, so the passes take it down to the stored relations, and the engine
 reads what is near the row. Conditions that can fail are asked last, of rows for which all others hold. Answers are cut
 to a few rows; which few is determined by their values, so that every engine gives the same.
+
+Windows are evaluated for the partitions of the wanted rows alone.
+
+    σ[p ∧ q] ω[k] R = σ[p ∧ q] ω[k] (R ⋉ π[k] σ[p] R)          p reads columns of R, q the window's as well
+
+A row of the window has the columns of a row of R, and its values depend on the rows of its partition only.
 """
 
 from __future__ import annotations
@@ -13,15 +19,48 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tidemark.algebra.approximate import ABSOLUTE, RELATIVE, approximate_columns
-from tidemark.algebra.expressions import Call, Expression, Literal, Value, conjunction
-from tidemark.algebra.failing import can_fail
+from tidemark.algebra.expressions import Call, Expression, Literal, Value, columns_of, conjunction, conjuncts
 from tidemark.algebra.functions import rank
-from tidemark.algebra.plans import Aggregate, AggregateCall, AggregateFunction, Filter, Plan, Project, Sort, SortKey
+from tidemark.algebra.plans import (
+    Aggregate,
+    AggregateCall,
+    AggregateFunction,
+    Distinct,
+    Filter,
+    Plan,
+    Project,
+    Sort,
+    SortKey,
+    Touched,
+    Window,
+    transform,
+)
 from tidemark.algebra.plans import Union as UnionPlan
-from tidemark.algebra.scalar import Row
+from tidemark.algebra.scalar import Row, can_fail
 from tidemark.algebra.types import BOOLEAN, DOUBLE, INT
-from tidemark.provenance.narrowing import narrowed
+from tidemark.passes import optimize
 from tidemark.provenance.tree import Absence, Derivation
+
+
+def narrowed(plan: Plan) -> Plan:
+    """The plan after all passes, with filtered windows restricted to the partitions that matter."""
+    return transform(optimize(plan), _narrowed)
+
+
+def _narrowed(plan: Plan) -> Plan | None:
+    match plan:
+        case Filter(input=Window(input=source, partition=partition) as window, predicate=predicate) if partition:
+            width = len(source.schema)
+            own = tuple(p for p in conjuncts(predicate) if all(i < width for i in columns_of(p)) and not can_fail(p))
+            if not own or can_fail(predicate):
+                return None
+            below = narrowed(source)
+            names = tuple(column.name for column in partition)
+            wanted = Distinct(Project(narrowed(Filter(source, conjunction(own))), names, partition))
+            touched = Touched(below, wanted, tuple(column.index for column in partition))
+            return plan.with_inputs((window.with_inputs((touched,)),))
+    return None
+
 
 Bag: TypeAlias = Mapping[Row, int]
 Ask: TypeAlias = Callable[[Plan], Bag]

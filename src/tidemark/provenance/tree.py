@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tidemark.algebra.clock import CLOCK
+from tidemark.algebra.clauses import DatalogRule
 from tidemark.algebra.expressions import Value
+from tidemark.algebra.history import CLOCK
 from tidemark.algebra.plans import Plan
 from tidemark.algebra.printing import show_value
-from tidemark.algebra.rules import Rule
 from tidemark.algebra.scalar import Row
 
 
@@ -63,7 +63,7 @@ class Derivation:
     total: int | None = None
     passes_on: bool = False
     plan: Plan | None = field(default=None, compare=False, repr=False)
-    rule: Rule | None = field(default=None, compare=False, repr=False)
+    rule: DatalogRule | None = field(default=None, compare=False, repr=False)
 
     @property
     def is_there(self) -> bool:

@@ -3,19 +3,21 @@
 Each function takes a row that is there. It finds rows of the inputs that give it, by a question restricted to the row,
 and explains those. What has to be missing (the other side of EXCEPT, the partner of an anti join) is explained by
 ``why_not``.
+
+Both directions together: a derivation needs absences, and an absence derivations.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from tidemark.algebra.aggregates import EXTREMA
 from tidemark.algebra.approximate import approximate_columns
 from tidemark.algebra.expressions import TRUE, Expression
 from tidemark.algebra.plans import (
     Aggregate,
     Difference,
     Distinct,
+    Fixpoint,
     Intersection,
     Join,
     Plan,
@@ -30,11 +32,12 @@ from tidemark.algebra.plans import (
 )
 from tidemark.algebra.printing import show_node
 from tidemark.algebra.scalar import Row
-from tidemark.provenance.blocks import Block, block_of, labels, signed
-from tidemark.provenance.questions import Pattern, Questions, filtered, whole
-from tidemark.provenance.tree import Answer, Derivation, Kind, counted
-from tidemark.provenance.why_not import missing_or_there
-from tidemark.provenance.wording import block_text, condition_text, name_of
+from tidemark.provenance.blocks import JoinBlock, block_of, labels, signed
+from tidemark.provenance.fixpoints import fixpoint_absence, fixpoint_derivation, on_demand
+from tidemark.provenance.questions import Bag, Pattern, Questions, filtered, narrowed, whole
+from tidemark.provenance.tree import Absence, Answer, Derivation, Kind, counted
+from tidemark.provenance.why_not import absence, missing_or_there
+from tidemark.provenance.wording import block_text, condition_text, name_of, with_values
 
 
 def derivation(questions: Questions, plan: Plan, row: Row) -> Derivation:
@@ -100,7 +103,7 @@ def _from_block(questions: Questions, plan: Plan, row: Row) -> Derivation:
     return replace(step, passes_on=len(block.leaves) == 1 and not block.conditions)
 
 
-def block_plan(block: Block, conditions: tuple[Expression, ...]) -> Plan:
+def block_plan(block: JoinBlock, conditions: tuple[Expression, ...]) -> Plan:
     """The leaves side by side, where the conditions hold."""
     plan = block.leaves[0]
     for leaf in block.leaves[1:]:
@@ -139,7 +142,7 @@ def _grouped(questions: Questions, plan: Aggregate, row: Row) -> Derivation:
     total = questions.count(group)
     found: dict[Row, int] = {}
     for call, value in zip(plan.aggregates, row[len(keys) :], strict=True):
-        if call.function in EXTREMA and value is not None and call.argument is not None:
+        if call.is_extremum and value is not None and call.argument is not None:
             holding = filtered(group, questions.wanted_of((call.argument,), ((0, value),), frozenset()))
             found.update(questions.few(holding, 1))
     few = dict(questions.few(group, max(questions.rows, 1)))
@@ -189,3 +192,40 @@ def _first(questions: Questions, plan: Sort, row: Row) -> Derivation:
         else "in order"
     )
     return _made(Kind.FIRST, plan, row, how, (questions.why(plan.input, found),))
+
+
+class Explaining(Questions):
+    """Explanations of what an engine holds."""
+
+    def answer(self, plan: Plan) -> Bag:
+        return self.ask(on_demand(self, narrowed(plan)))
+
+    def why(self, plan: Plan, row: Row) -> Derivation:
+        if isinstance(plan, Fixpoint):
+            return replace(fixpoint_derivation(self, plan, row), plan=plan)
+        return derivation(self, plan, row)
+
+    def why_not(self, plan: Plan, pattern: Pattern) -> Absence:
+        if isinstance(plan, Fixpoint):
+            return fixpoint_absence(self, plan, pattern)
+        return absence(self, plan, pattern)
+
+    def explain(self, name: str, scan: Plan, definition: Plan | None, pattern: Pattern) -> Answer:
+        """Why the first row of a relation that has the values of the pattern is there; or why there is none.
+
+        ``scan`` is how the relation is read; ``definition`` is None for a table.
+        """
+        few = self.few(self.matching(scan, pattern), 1)
+        if not few:
+            if definition is None:
+                return self.why_not(scan, pattern)
+            wanted = tuple((scan.schema[i].name, value) for i, value in pattern)
+            what = f"({with_values(scan, pattern, joint=', ')})" if pattern else "any row"
+            return Absence(name, wanted, f"{what} is not in {name}", (self.why_not(definition, pattern),))
+        row, _ = few[0]
+        times = self.times(scan, row)
+        if definition is None:
+            note = self.notes.get((name, row), "")
+            return Derivation(Kind.TABLE, name, scan.schema.names, row, note, times=times, plan=scan)
+        children = (self.why(definition, row),)
+        return Derivation(Kind.VIEW, name, scan.schema.names, row, "", children, times, plan=scan)

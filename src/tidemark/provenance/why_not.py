@@ -26,7 +26,7 @@ from tidemark.algebra.scalar import Row
 from tidemark.provenance.blocks import signed
 from tidemark.provenance.missing import block_absence, failing_at
 from tidemark.provenance.questions import Pattern, Questions, whole
-from tidemark.provenance.tree import Absence, Answer, cell, named_cells
+from tidemark.provenance.tree import Absence, Answer, cell, counted, named_cells
 from tidemark.provenance.wording import condition_text, name_of, with_values
 
 
@@ -89,11 +89,14 @@ def _scanned(questions: Questions, scan: Scan, pattern: Pattern) -> Absence:
     if definition is not None:
         inner = questions.why_not(definition, pattern)
         return _absent(scan, pattern, f"{_what(scan, pattern)} is not in {name}", (inner,))
-    if not pattern:
-        return _absent(scan, pattern, f"{name} has no rows")
-    held = failing_at(len(pattern), lambda n: questions.one(questions.matching(scan, pattern[:n])) is not None)
-    if held == 0 and questions.one(scan) is None:
-        return _absent(scan, pattern, f"{name} has no rows")
+    # Rows are counted: whether a table has any is told by nothing that chooses among them, such as a LIMIT.
+    held = failing_at(len(pattern), lambda n: questions.count(questions.matching(scan, pattern[:n])) > 0)
+    if held == 0:
+        there = questions.count(scan)
+        if there == 0:
+            return _absent(scan, pattern, f"{name} has no rows")
+        if not pattern:
+            return _absent(scan, pattern, f"{name} has {counted(there, 'row')}, any of which would do")
     failed = pattern[held : held + 1]
     if held == 0:
         return _absent(scan, pattern, f"no row of {name} has {_cells(scan, failed)}")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidemark.algebra.clock import CLOCK
 from tidemark.algebra.expressions import Cast, Expression, transform
+from tidemark.algebra.history import CLOCK
 from tidemark.algebra.plans import (
     Aggregate,
     Difference,
@@ -25,7 +25,7 @@ from tidemark.algebra.plans import (
 )
 from tidemark.algebra.printing import show_expression
 from tidemark.algebra.types import INTEGER_DIGITS, Type
-from tidemark.provenance.blocks import Block, block_of, labels, qualified, signed
+from tidemark.provenance.blocks import JoinBlock, block_of, labels, qualified, signed
 from tidemark.provenance.questions import Pattern
 from tidemark.provenance.tree import cell
 
@@ -92,7 +92,7 @@ def _closes_at_end(text: str) -> bool:
     return False
 
 
-def leaf_names(block: Block) -> tuple[str, ...]:
+def leaf_names(block: JoinBlock) -> tuple[str, ...]:
     """A name for each leaf; the second of the same relation is numbered."""
     result: list[str] = []
     for leaf in block.leaves:
@@ -102,7 +102,7 @@ def leaf_names(block: Block) -> tuple[str, ...]:
     return tuple(result)
 
 
-def block_text(block: Block) -> str:
+def block_text(block: JoinBlock) -> str:
     """``joins c and o, where id = cust and amount > 10``."""
     names = leaf_names(block)
     start = "is written in the query" if not names else ("comes from " if len(names) == 1 else "joins ") + listed(names)

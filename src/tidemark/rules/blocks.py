@@ -4,6 +4,18 @@ A *moment* has the net deltas of tables and nodes from the last commit up to it.
 block changes is what has changed now, less what had changed at its beginning:
 
     Δ(block) = Δ(commit → now) − Δ(commit → beginning),        S(beginning) = stored ⊎ Δ(commit → beginning)
+
+Which instances a rule fires for.
+
+    strict      Σ weights of the instance before the block = 0,  and > 0 after it
+    nervous     a derivation of the instance was added in the block
+
+An instance is identified by some columns of the condition; ``condition`` has its rows once each. Of a strict rule those
+are all rows of the instance: before the block there was none. For a nervous one they are the rows that were added.
+
+Database events of a block: which of the rows that were inserted, deleted and updated a rule waits for.
+
+What a transaction did and undid is no event.
 """
 
 from __future__ import annotations
@@ -13,23 +25,30 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from tidemark.algebra.plans import Plan, relations_of
-from tidemark.calculus.as_of import Block, prior_name, resolve
-from tidemark.calculus.states import new, old
+from tidemark.algebra.expressions import Value
+from tidemark.algebra.plans import Given, Plan, relations_of
+from tidemark.algebra.types import Schema
+from tidemark.calculus.as_of import Block, new, old, prior_name, resolve
 from tidemark.calculus.terms import distribute
-from tidemark.engines.base import Engine
-from tidemark.log import deltas as delta_tables
-from tidemark.network.settle import settle
-from tidemark.network.unstored import stages
-from tidemark.network.wave import given_deltas
+from tidemark.calculus.touched import restrict
+from tidemark.engines.engine import Engine
 from tidemark.passes import optimize, prepare
+from tidemark.sql.parse.rules import DatabaseEvent
+from tidemark.state.lives import Happening
+from tidemark.state.lives import Row as LivesRow
+from tidemark.storage import delta as delta_tables
+from tidemark.storage.delta import from_bag, to_bag
+from tidemark.strategy.external import stages
+from tidemark.strategy.settle import settle
+from tidemark.strategy.wave import given_deltas
 
 
 @dataclass(frozen=True)
 class Moment:
-    """A point of an open transaction: net deltas since the last commit."""
+    """A point of an open transaction: net deltas since the last commit, and the place in its course."""
 
     deltas: Mapping[str, pa.Table] = field(default_factory=dict)
+    place: int = 0
 
     def since(self, earlier: Moment, name: str) -> pa.Table | None:
         """What changed of a relation or node since an earlier moment; None if nothing did."""
@@ -99,3 +118,106 @@ class Span:
     def _block(self, plan: Plan, changed: Mapping[str, pa.Table]) -> Block:
         prior = frozenset(name for name in relations_of(plan) if name in self.since.deltas)
         return Block(frozenset(changed), prior, self.unstored | self.transitions.keys())
+
+
+INSTANCES = "instances"
+Identity = tuple[int, ...]
+Row = tuple[Value, ...]
+
+
+def became_true(plan: Plan, identity: Identity, change: pa.Table, span: Span) -> pa.Table | None:
+    """The rows of the instances that the block makes true; None if there are none."""
+    if not delta_tables.inserted(change).num_rows:
+        return None
+    rows = to_bag(change)
+    sums: dict[Row, int] = {}
+    for row, weight in rows.items():
+        instance = tuple(row[i] for i in identity)
+        sums[instance] = sums.get(instance, 0) + weight
+    candidates = {instance for instance, weight in sums.items() if weight > 0}
+    if not candidates:
+        return None
+    was_true = _instances(span.before(*_restricted(plan, identity, candidates)), identity)
+    fired = candidates - was_true
+    found = {row: 1 for row, weight in rows.items() if weight > 0 and tuple(row[i] for i in identity) in fired}
+    return from_bag(found, plan.schema) if found else None
+
+
+def derived_anew(schema: Schema, change: pa.Table) -> pa.Table | None:
+    """The rows of which a derivation was added; the change has further columns, which tell derivations apart."""
+    added = delta_tables.inserted(change)
+    if not added.num_rows:
+        return None
+    width = len(schema)
+    return from_bag({row[:width]: 1 for row in to_bag(added)}, schema)
+
+
+def still_true(plan: Plan, identity: Identity, rows: pa.Table, span: Span) -> pa.Table | None:
+    """The rows that the instances of the given ones have now; None if none of them is true any more."""
+    instances = {tuple(row[i] for i in identity) for row in to_bag(rows)}
+    found = to_bag(span.after(*_restricted(plan, identity, instances)))
+    kept = {row: 1 for row, weight in found.items() if weight > 0}
+    return from_bag(kept, plan.schema) if kept else None
+
+
+def _restricted(plan: Plan, identity: Identity, instances: set[Row]) -> tuple[Plan, dict[str, pa.Table]]:
+    """The plan's rows of the given instances."""
+    schema = Schema(tuple(plan.schema[i] for i in identity))
+    keys = from_bag(dict.fromkeys(instances, 1), schema)
+    return restrict(prepare(plan), Given(INSTANCES, schema), identity), {INSTANCES: keys}
+
+
+def _instances(rows: pa.Table, identity: Identity) -> set[Row]:
+    sums: dict[Row, int] = {}
+    for row, weight in to_bag(rows).items():
+        instance = tuple(row[i] for i in identity)
+        sums[instance] = sums.get(instance, 0) + weight
+    return {instance for instance, weight in sums.items() if weight > 0}
+
+
+Found = tuple[str, Happening]
+"""A relation and what happened to a row of it."""
+
+
+def places(events: Iterable[DatabaseEvent], happening: Happening, schema: Schema) -> list[int]:
+    """Since when, in the course of a transaction, each of a relation's events is true of what happened."""
+    chosen = ((event, _columns(event, schema)) for event in events)
+    return [happening.place(columns) for event, columns in chosen if _is(event, columns, happening)]
+
+
+def is_any(events: Iterable[DatabaseEvent], happening: Happening, schema: Schema) -> bool:
+    """Whether what happened is one of a relation's events."""
+    return any(_is(event, _columns(event, schema), happening) for event in events)
+
+
+def _is(event: DatabaseEvent, columns: list[int], happening: Happening) -> bool:
+    return event.kind == happening.kind and (event.kind != "update" or happening.differs(columns))
+
+
+def _columns(event: DatabaseEvent, schema: Schema) -> list[int]:
+    return [schema.position(name) for name in event.columns]
+
+
+def transitions(found: Iterable[Found], is_several: bool, given: Mapping[str, Schema]) -> dict[str, pa.Table]:
+    """The transition relations of what happened; none if nothing did.
+
+    Rows that were updated are in all three: the old ones in ``deleted``, the new ones in ``inserted``.
+    """
+    bags: dict[str, dict[LivesRow, int]] = {name: {} for name in given}
+    is_nothing = True
+    for relation, happening in found:
+        is_nothing = False
+        ending = f"_{relation}" if is_several else ""
+        width = len(given[f"inserted{ending}"])  # a rule sees the columns that there were when it was created
+        old, new = (None if row is None else row[:width] for row in (happening.old, happening.new))
+        if new is not None:
+            _add(bags[f"inserted{ending}"], new, happening.count)
+        if old is not None:
+            _add(bags[f"deleted{ending}"], old, happening.count)
+        if old is not None and new is not None:
+            _add(bags[f"updated{ending}"], old + new, happening.count)
+    return {} if is_nothing else {name: from_bag(bag, given[name]) for name, bag in bags.items()}
+
+
+def _add(bag: dict[LivesRow, int], row: LivesRow, count: int) -> None:
+    bag[row] = bag.get(row, 0) + count

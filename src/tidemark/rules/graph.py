@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 
-from tidemark.sql.activerules import Rule
-from tidemark.sql.catalog import Catalog
+from tidemark.sql.catalog.catalog import Catalog
+from tidemark.sql.catalog.rules import Rule
 
 Tables = frozenset[str]
 Index = defaultdict[str, dict[str, None]]

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from tidemark.algebra.functions.arithmetic import ARITHMETIC
+from tidemark.algebra.functions.arithmetic import ARITHMETIC, AVERAGES
 from tidemark.algebra.functions.array_parts import ARRAY_PARTS
-from tidemark.algebra.functions.arrays import ARRAYS
-from tidemark.algebra.functions.averages import AVERAGES
+from tidemark.algebra.functions.arrays import ARRAYS, STRUCTS
 from tidemark.algebra.functions.bits import BITS
 from tidemark.algebra.functions.buckets import BUCKETS
 from tidemark.algebra.functions.casts import (
     assignment_cast_allowed,
     cast_fails,
+    cast_scalar,
     cast_value,
     duckdb_cast,
     duckdb_type,
@@ -23,19 +23,15 @@ from tidemark.algebra.functions.casts import (
     spark_cast,
     spark_type,
 )
-from tidemark.algebra.functions.comparison import COMPARISON
 from tidemark.algebra.functions.dates import DATES
 from tidemark.algebra.functions.doubles import DOUBLES
-from tidemark.algebra.functions.failures import failure_code
-from tidemark.algebra.functions.logic import LOGIC
-from tidemark.algebra.functions.patterns import PATTERNS
+from tidemark.algebra.functions.logic import COMPARISON, LOGIC
+from tidemark.algebra.functions.patterns import PATTERNS, REGEXES
 from tidemark.algebra.functions.pieces import PIECES
-from tidemark.algebra.functions.regexes import REGEXES
 from tidemark.algebra.functions.rounding import ROUNDING
 from tidemark.algebra.functions.strings import STRINGS
-from tidemark.algebra.functions.structs import STRUCTS
 from tidemark.algebra.functions.table import Function, Signature
-from tidemark.algebra.functions.values import NAN, canonical, rank
+from tidemark.algebra.functions.values import NAN, canonical, failure_code, rank
 
 GROUPS: Final[Mapping[str, tuple[Function, ...]]] = MappingProxyType(
     {
@@ -64,6 +60,7 @@ __all__ = [
     "assignment_cast_allowed",
     "canonical",
     "cast_fails",
+    "cast_scalar",
     "cast_value",
     "duckdb_cast",
     "duckdb_type",

@@ -2,6 +2,8 @@
 
 Inputs hold no negative zero. Sums of such doubles have none either, but products, quotients and remainders can,
 so those add a positive zero, which changes nothing else.
+
+The quotient behind AVG.
 """
 
 from __future__ import annotations
@@ -13,14 +15,18 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tidemark.algebra.expressions import Value
-from tidemark.algebra.functions.days import day_template, with_day_meaning, with_days
+from tidemark.algebra.functions.dates import day_template, with_day_meaning, with_days
 from tidemark.algebra.functions.division import quotient, quotient_signature, quotient_template, remainder_signature
 from tidemark.algebra.functions.resolvers import numeric, takes
-from tidemark.algebra.functions.table import Function, Meaning, Resolver, Signature, Template
-from tidemark.algebra.functions.templates import (
+from tidemark.algebra.functions.table import (
     DUCKDB_ERROR,
     SPARK_ERROR,
     Engine,
+    Function,
+    Meaning,
+    Resolver,
+    Signature,
+    Template,
     by_decimal,
     by_double,
     call,
@@ -30,7 +36,7 @@ from tidemark.algebra.functions.templates import (
     to_result,
 )
 from tidemark.algebra.functions.values import EXACT, fit
-from tidemark.algebra.types import DATE, INT, MAX_PRECISION, NULL, Kind, Type, common_type, decimal
+from tidemark.algebra.types import BIGINT, DATE, DOUBLE, INT, MAX_PRECISION, NULL, Kind, Type, common_type, decimal
 from tidemark.errors import TidemarkError
 
 _OVERFLOW: Final = "overflow: the result is out of range of its type"
@@ -204,3 +210,31 @@ _NEGATE = Function(
 _ABS = Function("abs", "abs(a)", numeric(_same), _checked(operator.abs), call("abs"), call("abs"), fails=_OVERFLOW)
 
 ARITHMETIC: Final = (_ADD, _SUBTRACT, _MULTIPLY, _DIVIDE, _MODULO, _NEGATE, _ABS)
+
+
+def _resolve(types: tuple[Type, ...]) -> Signature | None:
+    if len(types) != 2 or not types[0].is_numeric or types[1] != BIGINT:
+        return None
+    return Signature(types, DOUBLE)
+
+
+def _meaning(values: tuple[Value, ...], signature: Signature) -> Value:
+    total, count = values
+    return float(total) / float(count) if count else None  # type: ignore[arg-type]
+
+
+def _sql(arguments: tuple[str, ...], signature: Signature) -> str:
+    return f"(CAST({arguments[0]} AS DOUBLE) / CAST(NULLIF({arguments[1]}, 0) AS DOUBLE))"
+
+
+AVERAGES: Final = (
+    Function(
+        name="average",
+        usage="average(sum, count)  -- what AVG makes of a sum and a count of values; NULL if the count is 0",
+        resolve=_resolve,
+        meaning=_meaning,
+        duckdb=_sql,
+        spark=_sql,
+        nullable=lambda _: True,
+    ),
+)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tidemark.algebra.expressions import Value
-from tidemark.algebra.functions.comparison import distinct
+from tidemark.algebra.functions.logic import distinct
 from tidemark.algebra.functions.resolvers import alike, fixed, takes
-from tidemark.algebra.functions.table import Function, Signature
-from tidemark.algebra.functions.templates import pattern, plain
+from tidemark.algebra.functions.table import Function, Signature, pattern, plain
 from tidemark.algebra.types import BOOLEAN, INT, Type, common_type
 
 

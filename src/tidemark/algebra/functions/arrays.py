@@ -1,4 +1,9 @@
-"""Arrays of values of one simple type, NULL among them. Places count from 1; beyond the ends there is NULL."""
+"""Arrays of values of one simple type, NULL among them. Places count from 1; beyond the ends there is NULL.
+
+Structs: values of several named fields, each of a simple type. A field is read by an expression of its own.
+
+A struct whose fields are all NULL is no NULL. Two are equal if their fields are, where NULL equals NULL.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +11,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tidemark.algebra.expressions import Value
-from tidemark.algebra.functions.comparison import distinct
+from tidemark.algebra.functions.cast_sql import duckdb_struct, spark_struct
+from tidemark.algebra.functions.logic import distinct
 from tidemark.algebra.functions.resolvers import alike, fixed, takes
-from tidemark.algebra.functions.table import Function, Resolver, Signature
-from tidemark.algebra.functions.templates import call, pattern, plain
-from tidemark.algebra.types import BOOLEAN, INT, VARCHAR, Type, array_of, common_type
+from tidemark.algebra.functions.table import Function, Resolver, Signature, call, pattern, plain
+from tidemark.algebra.types import BOOLEAN, INT, NULL, VARCHAR, Type, array_of, common_type, row_of
 
 _SPECIAL: Final = r"([!-/:-@\\[-`{{-~])"
 """The characters that mean something in a regular expression of Java, within a literal of Spark's."""
@@ -211,5 +216,26 @@ ARRAYS: Final = (
         pattern("(CASE WHEN {1} IS NOT NULL THEN CAST(nullif(list_position({0}, {1}), 0) AS INTEGER) END)"),
         pattern("CAST(nullif(array_position({0}, {1}), 0) AS INT)"),
         nullable=lambda _: True,
+    ),
+)
+
+
+def _row(types: tuple[Type, ...]) -> Signature | None:
+    if not types or any(given.is_nested for given in types):
+        return None
+    settled = tuple(VARCHAR if given == NULL else given for given in types)
+    return Signature(settled, row_of(*settled))
+
+
+STRUCTS: Final = (
+    Function(
+        "struct",
+        "ROW(a, …)",
+        _row,
+        plain(lambda *values: values),
+        lambda arguments, signature: duckdb_struct(arguments, signature.result),
+        lambda arguments, signature: spark_struct(arguments, signature.result),
+        strict=False,
+        nullable=lambda _: False,
     ),
 )

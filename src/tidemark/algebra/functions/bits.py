@@ -9,8 +9,7 @@ from typing import Any, Final
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.functions.casts import implicit_cast_allowed
 from tidemark.algebra.functions.resolvers import numeric
-from tidemark.algebra.functions.table import Function, Signature, Template
-from tidemark.algebra.functions.templates import call, infix, pattern, plain, to_result
+from tidemark.algebra.functions.table import Function, Signature, Template, call, infix, pattern, plain, to_result
 from tidemark.algebra.types import INT, INTEGER_BITS, NULL, Type, common_type
 
 

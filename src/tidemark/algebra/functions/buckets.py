@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.functions.resolvers import fixed, takes
-from tidemark.algebra.functions.table import Function, Signature, Template
-from tidemark.algebra.functions.templates import Engine, guard, plain, to_result
+from tidemark.algebra.functions.table import Engine, Function, Signature, Template, guard, plain, to_result
 from tidemark.algebra.types import BIGINT, DOUBLE, INT, INTEGER_BITS, MAX_PRECISION, VARCHAR, Type, common_type, decimal
 from tidemark.errors import TidemarkError
 

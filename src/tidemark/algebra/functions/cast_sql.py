@@ -5,8 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Final
 
-from tidemark.algebra.functions.templates import DUCKDB_ERROR, SPARK_ERROR, guard
-from tidemark.algebra.functions.texts import ACCEPTED, FALSE_TEXTS, TRUE_TEXTS
+from tidemark.algebra.functions.table import DUCKDB_ERROR, SPARK_ERROR, guard
+from tidemark.algebra.functions.values import ACCEPTED, FALSE_TEXTS, TRUE_TEXTS
 from tidemark.algebra.types import Kind, Type
 
 _DUCKDB_NAMES: Final = {Kind.INT: "INTEGER", Kind.NULL: '"NULL"'}

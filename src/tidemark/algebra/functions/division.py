@@ -11,8 +11,7 @@ import decimal as numbers
 from typing import Final
 
 from tidemark.algebra.expressions import Value
-from tidemark.algebra.functions.table import Signature, Template
-from tidemark.algebra.functions.templates import Engine, guard, let
+from tidemark.algebra.functions.table import Engine, Signature, Template, guard, let
 from tidemark.algebra.functions.values import EXACT, fit_decimal, overflow
 from tidemark.algebra.types import MAX_PRECISION, Type, common_type, decimal
 from tidemark.errors import TidemarkError
@@ -69,7 +68,8 @@ def quotient_template(engine: Engine) -> Template:
         left, right = signature.arguments
         scale = signature.result.scale
         rounded = f"v{len(_steps(signature))}"
-        up = f"(CASE WHEN {rounded}.r >= {rounded}.d - {rounded}.r THEN {_one(engine)} ELSE {_zero(engine)} END)"
+        one, zero = _number(1, engine), _number(0, engine)
+        up = f"(CASE WHEN {rounded}.r >= {rounded}.d - {rounded}.r THEN {one} ELSE {zero} END)"
         total = _whole(f"{rounded}.q + {up}", engine)
         unit = f"CAST('{numbers.Decimal(1).scaleb(-scale):f}' AS DECIMAL({scale + 1},{scale}))"
         magnitude = f"CAST({total} AS DECIMAL(38,0)) * {unit}"
@@ -140,11 +140,3 @@ def _whole(text: str, engine: Engine) -> str:
 def _number(value: int, engine: Engine) -> str:
     digits = len(str(value))
     return f"CAST('{value}' AS {'HUGEINT' if engine is Engine.DUCKDB else f'DECIMAL({digits},0)'})"
-
-
-def _one(engine: Engine) -> str:
-    return _number(1, engine)
-
-
-def _zero(engine: Engine) -> str:
-    return _number(0, engine)

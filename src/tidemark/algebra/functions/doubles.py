@@ -10,8 +10,7 @@ from typing import Any, Final
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.functions.reals import INFINITY, Formula, Term, choose, fails, named, polynomial, product
 from tidemark.algebra.functions.resolvers import fixed, takes
-from tidemark.algebra.functions.table import Function, Meaning, Signature, Template
-from tidemark.algebra.functions.templates import Engine
+from tidemark.algebra.functions.table import Engine, Function, Meaning, Signature, Template
 from tidemark.algebra.functions.values import canonical
 from tidemark.algebra.types import DOUBLE
 

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tidemark.algebra.functions.resolvers import fixed, takes
-from tidemark.algebra.functions.table import Function, Template
-from tidemark.algebra.functions.templates import Engine, let, pattern, plain
+from tidemark.algebra.functions.table import Engine, Function, Template, let, pattern, plain
 from tidemark.algebra.types import VARCHAR
 
 

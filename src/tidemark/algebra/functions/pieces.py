@@ -7,11 +7,12 @@ from typing import Final
 
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.functions.resolvers import fixed, takes
-from tidemark.algebra.functions.table import Function, Signature
-from tidemark.algebra.functions.templates import (
+from tidemark.algebra.functions.table import (
     DUCKDB_ERROR,
     SPARK_ERROR,
     Engine,
+    Function,
+    Signature,
     call,
     guard,
     guarded,

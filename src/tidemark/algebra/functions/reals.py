@@ -13,8 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from tidemark.algebra.functions import templates
-from tidemark.algebra.functions.templates import Engine
+from tidemark.algebra.functions.table import Engine, let
 from tidemark.errors import TidemarkError
 
 Constant: TypeAlias = "Term | float"
@@ -121,7 +120,7 @@ def named(body: Formula, *parts: Term) -> Term:
     depth = max(part.depth for part in parts) + 1
     names = {f"p{place}": part.value for place, part in enumerate(parts)}
     inner = body(*(Term(f"w{depth}.{name}", engine, depth) for name in names))
-    return Term(templates.let(engine, f"w{depth}", names, inner.value), engine, inner.depth)
+    return Term(let(engine, f"w{depth}", names, inner.value), engine, inner.depth)
 
 
 def choose(*cases: tuple[Term, Callable[[], Term]], otherwise: Callable[[], Term]) -> Term:

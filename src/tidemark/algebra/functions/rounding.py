@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.functions.resolvers import numeric
-from tidemark.algebra.functions.table import Function, Signature, Template
-from tidemark.algebra.functions.templates import by_double, pattern, to_result, typed
+from tidemark.algebra.functions.table import Function, Signature, Template, by_double, pattern, to_result, typed
 from tidemark.algebra.functions.values import EXACT, fit
 from tidemark.algebra.types import DOUBLE, INT, Type, decimal
 

@@ -1,8 +1,19 @@
-"""The values of the types in Python: one canonical form each, their order, and what fits into a type."""
+"""The values of the types in Python: one canonical form each, their order, and what fits into a type.
+
+Which of the table's errors an engine's message means.
+
+Guards in the generated SQL raise messages that begin with a code; the engines' own errors are recognised by their
+wording. Whoever runs generated SQL translates its errors with ``failure_code``.
+
+Which texts are values: one regular expression per type, read alike by Python, RE2 (DuckDB) and Java (Spark).
+
+No backslash appears in them, because Spark's parser and DuckDB's treat it differently inside a string literal.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -79,3 +90,55 @@ def fit_decimal(value: Decimal, type: Type) -> Decimal:
 
 def overflow(value: object, type: Type) -> TidemarkError:
     return TidemarkError("overflow", f"{value} is out of range for {type}")
+
+
+_MESSAGES: Final = (
+    ("cardinality", r"cardinality: "),
+    ("division_by_zero", r"division_by_zero: |Division by zero|DIVIDE_BY_ZERO|REMAINDER_BY_ZERO"),
+    (
+        "invalid_value",
+        r"invalid_value: |field value out of range|Conversion Error: Date out of range|CAST_INVALID_INPUT"
+        r"|DATETIME_FIELD_OUT_OF_BOUNDS|Like pattern must not end|INVALID_FORMAT",
+    ),
+    (
+        "overflow",
+        r"overflow: |Out of Range Error|out of range|Could not (?:cast|convert)|Failed to cast"
+        r"|ARITHMETIC_OVERFLOW|CAST_OVERFLOW|NUMERIC_VALUE_OUT_OF_RANGE|NUMERIC_OUT_OF_SUPPORTED_RANGE",
+    ),
+)
+_ANY: Final = re.compile("|".join(f"(?P<{code}>{wording})" for code, wording in _MESSAGES))
+
+
+def failure_code(message: str) -> str | None:
+    """The code of the table's error that the message begins with, or None if it is another error.
+
+    >>> failure_code("Invalid Input Error: division_by_zero: the divisor is zero")
+    'division_by_zero'
+    >>> failure_code("[CAST_OVERFLOW] The value 2147483648L of the type BIGINT cannot be cast to INT")
+    'overflow'
+    """
+    # Later lines quote the statement, in which the guards' own texts stand.
+    found = _ANY.search(message.partition("\n")[0])
+    return found.lastgroup if found else None
+
+
+_UNSIGNED: Final = "([0-9]+([.][0-9]*)?|[.][0-9]+)"
+_YEAR: Final = "([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
+_DATE: Final = f"{_YEAR}-[0-9]{{2}}-[0-9]{{2}}"
+_TIME: Final = "([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,6})?)?"
+
+_SPECIAL: Final = "[nN][aA][nN]|[+-]?[iI][nN][fF]([iI][nN][iI][tT][yY])?"
+
+TRUE_TEXTS: Final = ("true", "t", "yes", "1")
+FALSE_TEXTS: Final = ("false", "f", "no", "0")
+
+ACCEPTED: Final = {
+    Kind.SMALLINT: "[+-]?[0-9]+",
+    Kind.INT: "[+-]?[0-9]+",
+    Kind.BIGINT: "[+-]?[0-9]+",
+    Kind.DECIMAL: f"[+-]?{_UNSIGNED}",
+    Kind.DOUBLE: f"[+-]?{_UNSIGNED}([eE][+-]?[0-9]{{1,3}})?|{_SPECIAL}",
+    Kind.DATE: _DATE,
+    Kind.TIMESTAMP: f"{_DATE}([ T]{_TIME})?",
+}
+"""What a text must be, apart from spaces around it. Whether a day exists is left to the calendar."""

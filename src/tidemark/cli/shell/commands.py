@@ -10,12 +10,12 @@ from typing import Final
 
 import pyarrow as pa
 
+from tidemark.answers.describe import Description, committed_at, relation, relations
 from tidemark.cli.run import ScriptRun
 from tidemark.cli.show import Display
-from tidemark.cli.text import counted
-from tidemark.database import Database
-from tidemark.database.inspection import Description, relation, relations
+from tidemark.cli.tables import counted
 from tidemark.errors import TidemarkError
+from tidemark.session import Database
 
 
 @dataclass
@@ -100,9 +100,10 @@ def _changes(session: Session, arguments: list[str]) -> None:
 
 def _trace(session: Session, arguments: list[str]) -> None:
     version = _number(arguments[0]) if arguments else session.database.version
-    steps = session.database.trace(version)
+    steps, time = session.database.trace(version), committed_at(session.database, version)
+    title = f"version {version}" if time is None else f"version {version}, committed at {time.isoformat(sep=' ')}"
     if steps.num_rows:
-        session.display.result(f"version {version}", steps)
+        session.display.result(title, steps)
     else:
         session.display.note(f"version {version} changed nothing that a view reads")
 

@@ -11,8 +11,8 @@ _KEYWORDS: Final = """
     ADD ALL ALTER AND AS ASC AUDIT BEGIN BETWEEN BIGINT BOOLEAN BY CASCADE CASE CAST CHECK COALESCE COLUMN COMMIT
     COUNT CREATE DATE DECIMAL DEFAULT DELETE DESC DISTINCT DOUBLE DROP ELSE END EXISTS EXPLAIN EXTRACT FALSE FROM
     GROUP HAVING IF IN INNER INSERT INT INTO IS JOIN KEY LIKE LIMIT MATERIALIZED NOT NULL ON OR ORDER PRIMARY
-    REPLACE ROLLBACK SELECT SET SHOW SMALLINT SUM TABLE TABLES THEN TIMESTAMP TRUE UNION UPDATE VALUES VARCHAR VIEW
-    VIEWS WHEN WHERE WITH
+    REPLACE ROLLBACK SELECT SET SHOW SMALLINT SUM TABLE TABLES THEN TIMESTAMP TRUE UNION UPDATE VALUES VARCHAR VERSION
+    VERSIONS VIEW VIEWS WHEN WHERE WITH
     """
 KEYWORDS: Final = tuple(_KEYWORDS.split())
 COMMANDS_WITH_NAME: Final = ("d", "changes")
@@ -74,11 +74,7 @@ def _anything(before: str, word: str, statement: str, names: Names) -> Iterator[
         return  # everything would be too much
     yield from ((keyword, "keyword") for keyword in KEYWORDS)
     yield from relations
-    yield from ((column, "column") for column in _all_columns(names.values()) if not used)
-
-
-def _all_columns(columns: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    return (column for some in columns for column in some)
+    yield from ((column, "column") for columns in names.values() for column in columns if not used)
 
 
 def _aliases(statement: str) -> dict[str, str]:

@@ -1,9 +1,12 @@
-"""Reading entries from a person at a terminal."""
+"""Reading entries from a person at a terminal, and remembering them."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
@@ -13,11 +16,34 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import create_output
 
+from tidemark.answers.describe import TransactionState
 from tidemark.cli.shell.commands import COMMANDS
 from tidemark.cli.shell.completion import Names, suggestions
-from tidemark.cli.shell.history import history_file
-from tidemark.cli.shell.reading import Entry, is_complete
-from tidemark.database.inspection import TransactionState
+from tidemark.cli.shell.reader import Entry, is_complete
+
+VARIABLE: Final = "TIDEMARK_HISTORY"
+"""Names another file, or, if it is ``off`` or empty, none."""
+
+
+def history_file() -> Path | None:
+    """The file of the history, made if need be and readable by its owner alone; None if none is to be kept."""
+    chosen = os.environ.get(VARIABLE)
+    if chosen is not None and chosen.lower() in ("", "off"):
+        return None
+    path = Path(chosen).expanduser() if chosen else _state_folder() / "tidemark" / "history"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
+    except OSError:
+        return None  # a home that cannot be written to is no reason not to work
+    return path
+
+
+def _state_folder() -> Path:
+    """XDG's folder for what programs remember; a relative path in the variable does not count there."""
+    named = Path(os.environ.get("XDG_STATE_HOME", ""))
+    return named if named.is_absolute() else Path.home() / ".local" / "state"
+
 
 _SIGNS = {TransactionState.NONE: "", TransactionState.OPEN: "*", TransactionState.DOOMED: "!"}
 _STYLES = {TransactionState.NONE: "ansicyan", TransactionState.OPEN: "ansiyellow", TransactionState.DOOMED: "ansired"}

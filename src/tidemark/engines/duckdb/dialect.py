@@ -1,30 +1,33 @@
-"""DuckDB's SQL."""
+"""DuckDB's SQL.
+
+DuckDB's errors in Tidemark's words.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Callable, Mapping
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import Final
 
+import duckdb
+
+from tidemark.algebra.aggregate_table import Aggregation
+from tidemark.algebra.aggregate_texts import Text
 from tidemark.algebra.expressions import Literal
-from tidemark.algebra.frames import MICROSECONDS_PER_DAY, Span
-from tidemark.algebra.functions import Signature, duckdb_cast, duckdb_type
+from tidemark.algebra.functions import Signature, duckdb_cast, duckdb_type, failure_code
 from tidemark.algebra.functions.cast_sql import duckdb_field, duckdb_struct
 from tidemark.algebra.plans import Given, Stored
 from tidemark.algebra.types import WEIGHT, Kind, Type
-from tidemark.engines.guarding import Condition
-from tidemark.engines.sqlaggregates import MORE_THAN_ONE, SortText
-from tidemark.engines.sqlblocks import Item, Source, join_in_order, names_of
-from tidemark.engines.sqlexpressions import function_call
-
-SETTINGS: Final = "SET disabled_optimizers = 'statistics_propagation'; SET enable_progress_bar = false"
-"""What takes long is shown by us, on the standard error stream; DuckDB's bar would fall into results.
-
-DuckDB 2.0 derives wrong bounds of sums, and answers comparisons by these bounds: beside a total of an empty
-relation, which has one row, it expects none, so that SUM(x) > 0 is false whatever it is. Scans are pruned all the same.
-"""
+from tidemark.algebra.windows import MICROSECONDS_PER_DAY, Span
+from tidemark.engines.sqltext.blocks import FromItem, Item, join_in_order, names_of
+from tidemark.engines.sqltext.expressions import Condition, function_call
+from tidemark.errors import TidemarkError
+from tidemark.storage.disk import storage_trouble
 
 
 def quote(name: str) -> str:
@@ -118,12 +121,12 @@ class DuckDBDialect:
     def call(self, function: str, arguments: tuple[str, ...], signature: Signature) -> str:
         return function_call(function, arguments, signature, "duckdb")
 
-    def stored(self, plan: Stored) -> Source:
-        return Source(self._table_of(plan.relation), tuple(quote(name) for name in plan.schema.names))
+    def stored(self, plan: Stored) -> FromItem:
+        return FromItem(self._table_of(plan.relation), tuple(quote(name) for name in plan.schema.names))
 
-    def given(self, plan: Given) -> Source:
+    def given(self, plan: Given) -> FromItem:
         columns = names_of(len(plan.schema))
-        return Source(self._given_names[plan.name], columns, WEIGHT, small=True)
+        return FromItem(self._given_names[plan.name], columns, WEIGHT, small=True)
 
     def all_equal(self, pairs: tuple[tuple[str, str, bool], ...]) -> str:
         return all_equal(pairs)
@@ -141,6 +144,10 @@ class DuckDBDialect:
         """What a value is ordered by. Of the parts of an array or a struct, NULL is above all others here."""
         return text
 
+    def kept_part(self) -> str:
+        """Before a part of a statement that is named in many places: it is evaluated once, not wherever it is named."""
+        return "MATERIALIZED "
+
     def unnested(self, query: str, alias: str, array: str) -> str:
         elements = f"unnest({array}) AS {alias}_element, unnest(range(len({array}))) AS {alias}_place"
         return f"({query}) AS {alias}, LATERAL (SELECT {elements}) AS {alias}_elements"
@@ -148,23 +155,8 @@ class DuckDBDialect:
     def repeated(self, query: str, alias: str, weight: str) -> str:
         return f"({query}) AS {alias}, LATERAL (SELECT unnest(range(abs({alias}.{weight})))) AS {alias}_copy"
 
-    def string_agg(self, value: str, separator: str, order: str, *, distinct: bool) -> str:
-        return f"string_agg({'DISTINCT ' if distinct else ''}{value}, {separator} ORDER BY {order})"
-
-    def array_agg(self, value: str, order: tuple[SortText, ...], condition: str | None, *, distinct: bool) -> str:
-        text = f"list({'DISTINCT ' if distinct else ''}{value} ORDER BY {', '.join(map(str, order))})"
-        return text if condition is None else f"{text} FILTER (WHERE {condition})"
-
-    def single(self, value: str, rows: str) -> str:
-        return f"CASE WHEN {rows} > 1 THEN error('{MORE_THAN_ONE}') ELSE MAX({value}) END"
-
-    def mode(self, value: str, direction: str) -> str:
-        """Of values that are there equally often DuckDB takes the one that it saw first."""
-        return f"mode({value} ORDER BY {value} {direction})"
-
-    def element_in_order(self, value: str, place: str, *, descending: bool) -> str:
-        ordered = f"list({value} ORDER BY {value} {'DESC' if descending else 'ASC'})"
-        return f"list_extract({ordered} FILTER (WHERE {value} IS NOT NULL), {place})"
+    def aggregate(self, row: Aggregation) -> Text:
+        return row.duckdb
 
     def ignoring_nulls(self, function: str, arguments: str) -> str:
         return f"{function}({arguments} IGNORE NULLS)"
@@ -183,3 +175,92 @@ class DuckDBDialect:
 
     def numbered(self, number: str, value: str) -> str:
         return f"struct_pack(n := {number}, v := {value})"
+
+
+_PRESSED: Final = "Query interrupted"
+"""What DuckDB says, as a RuntimeError, when a signal came while it was at work. It has swallowed what the handler of
+the signal raised, which is KeyboardInterrupt unless the program has a handler of its own."""
+_SWALLOWED: Final = re.compile(
+    r"Invalid Input Error: (?:reading|exporting|counting|offering) .* failed: KeyboardInterrupt"
+)
+"""What it says, as an error of its own, when the signal came while it asked an Arrow table for its schema or rows."""
+
+
+@contextmanager
+def hearing_interrupts() -> Iterator[None]:
+    """Around whatever DuckDB is asked: Ctrl-C is what it is everywhere in Python, also if something else failed in
+    consequence of it."""
+    known = sys.exception()
+    try:
+        yield
+    except Exception as error:
+        if _was_pressed(error, known):
+            raise KeyboardInterrupt from error
+        raise
+
+
+_DAMAGE: Final = re.compile(
+    r"Corrupt|checksum \S+ does not match|Failed to load metadata pointer|replaying WAL|Could not read enough bytes",
+    re.I,
+)
+"""What DuckDB says of files that are not what it wrote. Each of its blocks has a checksum, compared when it is read."""
+
+
+def is_damage(error: duckdb.Error) -> bool:
+    return _DAMAGE.search(str(error)) is not None
+
+
+def damaged(error: duckdb.Error) -> TidemarkError:
+    return TidemarkError(
+        "damaged",
+        f"the database file is damaged: {_short(str(error).splitlines()[0])}",
+        hint="restore it from a backup; tidemark check lists everything that is damaged",
+    )
+
+
+@contextmanager
+def translating() -> Iterator[None]:
+    """Around what DuckDB is asked."""
+    try:
+        yield
+    except duckdb.Error as error:
+        raise translated(error) from error
+
+
+def _was_pressed(error: BaseException | None, known: BaseException | None) -> bool:
+    """Whether an error comes of a signal; ``known`` is what was being dealt with before."""
+    seen = {id(known)}
+    while error is not None and id(error) not in seen:
+        if isinstance(error, RuntimeError) and str(error) == _PRESSED:
+            return True
+        if isinstance(error, duckdb.Error) and _SWALLOWED.match(str(error)):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def translated(error: duckdb.Error) -> TidemarkError:
+    """An error that evaluating a plan raised: overflow, division by zero, a value that cannot be cast."""
+    if isinstance(error, duckdb.InterruptException):
+        return TidemarkError("interrupted", "the statement was interrupted", hint="run it again if it is needed")
+    if is_damage(error):
+        return damaged(error)
+    text = str(error).split("\n")[0]
+    code = failure_code(text)
+    if code is not None:
+        # Guards raise "code: words"; DuckDB's own messages begin with their kind.
+        _, guard, words = text.partition(f"{code}: ")
+        return TidemarkError(code, words if guard else _short(text))
+    trouble = storage_trouble(error)
+    if trouble is not None:
+        return trouble
+    short = _short(text)
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return TidemarkError("out_of_memory", short, hint="make the transaction smaller or give DuckDB more memory")
+    return TidemarkError("evaluation_failed", short)
+
+
+def _short(text: str) -> str:
+    """The message without its kind and without the names of generated columns."""
+    return re.sub(r"^[A-Za-z ]*Error: | when casting from source column \S+", "", text)

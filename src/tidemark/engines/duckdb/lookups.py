@@ -1,16 +1,19 @@
-"""Look-ups: the rows of a stored relation that have given values in some columns, and where they lie.
+"""Look-ups: the rows of a stored relation that have given values in some columns.
 
-What one key finds is remembered while its relation does not change, so that transactions that come back to the same
-few rows (of a small table of nations, say) need not ask for them again.
+What is arranged in memory by these columns is found there, all else by a statement; answers are remembered for the
+transaction.
 
 One key is compared with ``=``, which prunes best. More are joined: DuckDB compares a list of literals with every row
 that it cannot prune (three times slower from ten keys on), while a join filters what is scanned by the keys' own
 values. Keys of simple types are handed over as parameters, which takes half the time of handing over an Arrow table.
+
+The parts of a question to a stored relation: the keys that are looked for, and the columns that are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -19,35 +22,55 @@ import pyarrow as pa
 
 from tidemark.algebra.expressions import Literal, Value
 from tidemark.algebra.functions import canonical, duckdb_type
-from tidemark.algebra.types import WEIGHT, Kind, Schema
-from tidemark.engines.duckdb.dialect import compared_text
-from tidemark.engines.duckdb.errors import translated
-from tidemark.engines.duckdb.given import GivenTables
-from tidemark.engines.duckdb.matching import all_match
-from tidemark.engines.duckdb.questions import columns_of_keys, columns_shown, few_keys, key_values, names_of, size_of
-from tidemark.engines.duckdb.storage import StoredRelation
-from tidemark.engines.nearby import MOST_ROWS, Question
-from tidemark.engines.reference.evaluate import Bag
-from tidemark.engines.rows import Rows
-from tidemark.log.codes import distinct_values
+from tidemark.algebra.types import WEIGHT, Kind
+from tidemark.engines.duckdb.apply import all_match
+from tidemark.engines.duckdb.dialect import compared_text, quote, translated
+from tidemark.engines.duckdb.embedded import GivenTables
+from tidemark.engines.duckdb.tables import StoredRelation
+from tidemark.engines.duckdb.tail import Tail, combined
+from tidemark.engines.limits import DUCKDB, PROCESS
+from tidemark.engines.local.lookups import Question
+from tidemark.storage.arrangements import Arrangements
+from tidemark.storage.delta import Bag, Rows, distinct_values, from_bag
 
-MOST_LITERAL_KEYS: Final = 8
-"""Up to so many keys are written into the statement; parsing more costs more than handing over an Arrow table."""
-MOST_PARAMETERS: Final = 2_000
-"""Up to so many keys are parameters; each of them is converted by itself, so that for more Arrow is the better way."""
+
+def size_of(question: Question) -> int:
+    """How many rows may have a key that is looked for."""
+    return sum(rows.count for rows, _ in question.sources)
+
+
+def columns_shown(question: Question) -> tuple[int, ...]:
+    """The columns that are read: those that are needed, or all."""
+    return tuple(range(len(question.relation.schema))) if question.needed is None else question.needed
+
+
+def names_of(question: Question, columns: Iterable[int]) -> list[str]:
+    return [f"r.{quote(question.relation.schema[column].name)}" for column in columns]
+
+
+def few_keys(question: Question) -> list[tuple[Value, ...]]:
+    """The different keys of a few rows. Keys with NULL equal nothing and are left out."""
+    keys = dict.fromkeys(tuple(row[c] for c in columns) for rows, columns in question.sources for row in rows.bag)
+    return [key for key in keys if None not in key]
+
+
+def columns_of_keys(question: Question, keys: Sequence[tuple[Value, ...]]) -> list[pa.ChunkedArray]:
+    types = (question.relation.schema[column].type.arrow for column in question.columns)
+    return [pa.chunked_array([pa.array(column, t)]) for column, t in zip(zip(*keys, strict=True), types, strict=True)]
+
+
+def key_values(question: Question) -> list[pa.ChunkedArray]:
+    """The values that are looked up, by column. Keys with NULL equal nothing and are left out."""
+    parts = [rows.table.select(list(columns)) for rows, columns in question.sources]
+    names = [str(i) for i in range(len(question.columns))]
+    return list(pa.concat_tables([part.rename_columns(names) for part in parts]).drop_null().columns)
+
+
 SIMPLE: Final = frozenset({Kind.INT, Kind.BIGINT, Kind.VARCHAR})
-FEW: Final = 64
-MOST_FETCHED: Final = 500
-"""What few keys find comes as Python values, up to so many rows: that is cheaper than Arrow for a few."""
 MOST_KEPT: Final = 64
 MOST_ROWS_KEPT: Final = 200_000
-MOST_OF_ONE_KEY: Final = 8
-MOST_KEYS_REMEMBERED: Final = 1_000
-"""Of so many keys what they find is remembered, if that is but a few rows."""
-PLACE: Final = "rowid"
 
 _Start = tuple[int, tuple[int, ...]]
-_Values = tuple[tuple[int, ...], tuple[int, ...] | None, tuple[Value, ...]]
 _Asked = tuple[str, tuple[int, ...], frozenset[_Start], tuple[int, ...] | None]
 
 
@@ -60,36 +83,50 @@ class _Statement:
 
 
 class StoredRows(Rows):
-    """Rows of a stored relation with their places, which hold until the next commit."""
+    """Rows of a stored relation."""
 
-    def __init__(
-        self,
-        schema: Schema,
-        *,
-        bag: Bag | None = None,
-        table: pa.Table | None = None,
-        places: dict[tuple[Value, ...], list[int]] | pa.ChunkedArray | None = None,
-    ) -> None:
-        super().__init__(schema, bag=bag, table=table)
-        self.places = places
-        """Row numbers, by row beside a bag or in the order of a table; None if columns were left out."""
+
+def arranged(arrangements: Arrangements, question: Question) -> StoredRows | None:
+    """What is found in memory, without places; None if it is not arranged there, or too much would be found."""
+    relation, size, schema = question.relation.relation, size_of(question), question.relation.schema
+    if question.is_constant:
+        question = question.by(arrangements.narrower(relation, question.columns))
+    held = arrangements.serving(relation, question.columns, question.needed, size)
+    if held is None or len(held.schema) != len(schema):
+        return None
+    if size <= DUCKDB.few_keys:
+        by_key = held.matching(question.columns, few_keys(question), DUCKDB.fetched_rows)
+        if by_key is not None:
+            return StoredRows(schema, bag={row: times for rows in by_key.values() for row, times in rows.items()})
+    table = held.matching_table(question.columns, key_values(question), PROCESS.most_looked_up)
+    if table is None:
+        arrangements.in_vain(relation, question.columns)
+        return None
+    return StoredRows(schema, table=table)
 
 
 class Lookups:
     """Answers questions, and remembers the answers until the stored relations change."""
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, given: GivenTables, relation_of: Callable[[str], StoredRelation]
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        given: GivenTables,
+        relation_of: Callable[[str], StoredRelation],
+        tail: Tail,
+        arrangements: Arrangements | None = None,
     ) -> None:
         self._connection, self._given = connection, given
-        self._relation_of = relation_of
+        self._relation_of, self._tail, self._arrangements = relation_of, tail, arrangements
         self._kept: dict[_Asked, tuple[tuple[object, ...], StoredRows | None]] = {}
         self._rows_kept = 0
-        self._by_value: dict[str, dict[_Values, Bag]] = {}
         self._needed: dict[tuple[str, tuple[int, ...]], frozenset[int]] = {}
 
     def __call__(self, question: Question) -> Rows | None:
         question = self._widened(question)
+        if question.is_constant:
+            key = self._relation_of(question.relation.relation).key
+            return self._find(question.by(key) if key and set(key) <= set(question.columns) else question)
         # Deltas are known by their table, what was found by itself. Both are kept, so that none takes their identity.
         known = [(r if isinstance(r, StoredRows) else r.table, columns) for r, columns in question.sources]
         starts = frozenset((id(source), columns) for source, columns in known)
@@ -97,7 +134,7 @@ class Lookups:
         if asked not in self._kept:
             found = self._find(question)
             if len(self._kept) >= MOST_KEPT or self._rows_kept > MOST_ROWS_KEPT:
-                self._release()
+                self.forget()
             self._kept[asked] = (tuple(source for source, _ in known), found)
             self._rows_kept += size_of(question) + (found.count if found is not None else 0)
         return self._kept[asked][1]
@@ -113,80 +150,70 @@ class Lookups:
             before = self._needed[asked] = before | frozenset(question.needed)
         return replace(question, needed=tuple(sorted(before)))
 
-    def of(self, relation: str) -> Iterator[StoredRows]:
-        """What is remembered of a relation with its places."""
-        for (name, *_), (_, found) in self._kept.items():
-            if name == relation and found is not None and found.places is not None:
-                yield found
-
-    def forget(self, changed: Iterable[str]) -> None:
-        """These relations have changed, and with any commit the places of rows in others may have too."""
-        self._release()
-        for relation in changed:
-            self._by_value.pop(relation, None)
+    def forget(self) -> None:
+        """Something has changed."""
+        self._kept.clear()
+        self._rows_kept = 0
 
     def forget_needs(self) -> None:
         """Definitions have changed: who needs which columns is to be seen again."""
         self._needed.clear()
 
-    def _release(self) -> None:
-        self._kept.clear()
-        self._rows_kept = 0
-
     def _find(self, question: Question) -> StoredRows | None:
         size = size_of(question)
-        if size > MOST_ROWS:
+        if size > PROCESS.most_looked_up:
             return None
+        found = None if self._arrangements is None else arranged(self._arrangements, question)
+        if found is not None or question.is_constant:
+            return found
         try:
-            if size > FEW:
+            if size > DUCKDB.few_keys:
+                self._tail.must_not_touch((question.relation.relation,))
                 values = key_values(question)
                 return self._many(question, self._statement(question, values)) if len(values[0]) else _nothing(question)
             keys = few_keys(question)
-            if len(keys) > 1:
-                return self._few(question, self._statement(question, columns_of_keys(question, keys)))
-            return self._one(question, keys[0]) if keys else _nothing(question)
+            if not keys:
+                return _nothing(question)
+            asked = (
+                self._statement(question, columns_of_keys(question, keys))
+                if len(keys) > 1
+                else self._of_one(question, keys[0])
+            )
+            with self._tail.lock:
+                found = self._few(question, asked)
+                return _with_recent(
+                    question, found, self._tail.recent(question.relation.relation, question.columns, keys)
+                )
         except duckdb.Error as error:
             raise translated(error) from error
 
-    def _one(self, question: Question, values: tuple[Value, ...]) -> StoredRows | None:
-        """What one key finds, perhaps from an earlier transaction; without places then."""
-        remembered = self._by_value.setdefault(question.relation.relation, {})
-        key = (question.columns, question.needed, values)
-        if key in remembered:
-            return StoredRows(question.relation.schema, bag=remembered[key])
-        asked = _Statement(self._head(question) + self._where(question, dict(enumerate(values))))
-        found = self._few(question, asked)
-        if found is not None and found.count <= MOST_OF_ONE_KEY:
-            if len(remembered) >= MOST_KEYS_REMEMBERED:
-                del remembered[next(iter(remembered))]
-            remembered[key] = found.bag
-        return found
+    def _of_one(self, question: Question, key: tuple[Value, ...]) -> _Statement:
+        return _Statement(self._head(question) + self._where(question, dict(enumerate(key))))
 
     def _few(self, question: Question, asked: _Statement) -> StoredRows | None:
         schema, shown = question.relation.schema, columns_shown(question)
         # A limit is not free, and a few keys find no more than a few rows.
         key = self._relation_of(question.relation.relation).key
         is_keyed = bool(key) and set(key) <= set(question.columns)
-        limited = asked.text if is_keyed else f"{asked.text} LIMIT {MOST_FETCHED + 1}"
+        limited = asked.text if is_keyed else f"{asked.text} LIMIT {DUCKDB.fetched_rows + 1}"
         fetched = self._connection.execute(limited, asked.parameters).fetchall()
-        if len(fetched) > MOST_FETCHED:
+        if len(fetched) > DUCKDB.fetched_rows:
             return self._many(question, asked)
         is_whole = len(shown) == len(schema)
         has_forms = any(type_.kind is Kind.DOUBLE or type_.is_nested for type_ in schema.types)
-        places: dict[tuple[Value, ...], list[int]] = {}
-        for *values, place in fetched:
+        bag: Bag = {}
+        for values in fetched:
             row = tuple(map(canonical, values)) if has_forms else tuple(values)
             if not is_whole:
                 row = tuple(row[shown.index(i)] if i in shown else None for i in range(len(schema)))
-            places.setdefault(row, []).append(place)
-        bag = {row: len(numbers) for row, numbers in places.items()}
-        return StoredRows(schema, bag=bag, places=places if is_whole else None)
+            bag[row] = bag.get(row, 0) + 1
+        return StoredRows(schema, bag=bag)
 
     def _many(self, question: Question, asked: _Statement) -> StoredRows | None:
         schema, shown = question.relation.schema, columns_shown(question)
-        text = f"{asked.text} LIMIT {MOST_ROWS + 1}"
+        text = f"{asked.text} LIMIT {PROCESS.most_looked_up + 1}"
         found = self._connection.sql(text, params=asked.parameters).to_arrow_table()
-        if found.num_rows > MOST_ROWS:
+        if found.num_rows > PROCESS.most_looked_up:
             return None
         columns: list[pa.ChunkedArray | pa.Array] = []
         for position, column in enumerate(schema.fields):
@@ -197,8 +224,7 @@ class Lookups:
             )
         once = pa.repeat(pa.scalar(1, pa.int64()), found.num_rows)
         table = pa.Table.from_arrays([*columns, once], names=[*schema.names, WEIGHT])
-        places = found.column(len(shown)) if len(shown) == len(schema) else None
-        return StoredRows(schema, table=table, places=places)
+        return StoredRows(schema, table=table)
 
     # Text
 
@@ -215,9 +241,8 @@ class Lookups:
 
     def _head(self, question: Question) -> str:
         shown = columns_shown(question)
-        place = f"r.{PLACE}" if len(shown) == len(question.relation.schema) else "NULL"
         table = self._relation_of(question.relation.relation).table
-        return f"SELECT {', '.join([*names_of(question, shown), place])} FROM {table} AS r"
+        return f"SELECT {', '.join(names_of(question, shown) or ['NULL'])} FROM {table} AS r"
 
     def _where(self, question: Question, fixed: Mapping[int, Value]) -> str:
         """Some of the columns have a value each."""
@@ -229,10 +254,10 @@ class Lookups:
         """The keys as something to join with; its columns are k0, k1 and so on."""
         names = [f"k{i}" for i in range(len(question.columns))]
         types = [question.relation.schema[column].type for column in question.columns]
-        if len(values[0]) <= MOST_PARAMETERS and all(type_.kind in SIMPLE for type_ in types):
+        if len(values[0]) <= DUCKDB.parameter_keys and all(type_.kind in SIMPLE for type_ in types):
             lists = (f"unnest(CAST(${i + 1} AS {duckdb_type(type_)}[])) AS k{i}" for i, type_ in enumerate(types))
             return _Statement(f"(SELECT {', '.join(lists)})", [column.to_pylist() for column in values])
-        if len(values[0]) <= MOST_LITERAL_KEYS:
+        if len(values[0]) <= DUCKDB.literal_keys:
             rows = zip(*(column.to_pylist() for column in values), strict=True)
             cells = ([self._literal(question, i, value) for i, value in enumerate(row)] for row in rows)
             listed = ", ".join(f"({', '.join(row)})" for row in cells)
@@ -248,5 +273,23 @@ class Lookups:
         return compared_text(Literal(canonical(value), question.relation.schema[question.columns[position]].type))
 
 
+def _with_recent(question: Question, stored: StoredRows | None, recent: Bag) -> StoredRows | None:
+    """The rows as they are since what was committed after the last merge."""
+    if stored is None or not recent:
+        return stored
+    shown, schema = columns_shown(question), question.relation.schema
+    if len(shown) < len(schema):
+        shown_of = Counter[tuple[Value, ...]]()
+        for row, weight in recent.items():
+            shown_of[tuple(value if i in shown else None for i, value in enumerate(row))] += weight
+        recent = shown_of
+    if stored.count > DUCKDB.fetched_rows:
+        return StoredRows(schema, table=combined([stored.table, from_bag(recent, schema)], schema))
+    bag = dict(stored.bag)
+    for row, weight in recent.items():
+        bag[row] = bag.get(row, 0) + weight
+    return StoredRows(schema, bag={row: weight for row, weight in bag.items() if weight})
+
+
 def _nothing(question: Question) -> StoredRows:
-    return StoredRows(question.relation.schema, bag={}, places={})
+    return StoredRows(question.relation.schema, bag={})

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
 
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.plans import (
@@ -20,7 +19,6 @@ from tidemark.algebra.plans import (
     Project,
     Repeat,
     Sort,
-    SortKey,
     Stored,
     Touched,
     Union,
@@ -30,19 +28,25 @@ from tidemark.algebra.plans import (
 )
 from tidemark.algebra.scalar import Row, value_of
 from tidemark.engines.reference.grouping import Bag as Bag
-from tidemark.engines.reference.grouping import aggregated
-from tidemark.engines.reference.ordering import first_rows, repeated
+from tidemark.engines.reference.grouping import aggregated, first_rows, repeated
 from tidemark.engines.reference.windows import windowed
 
 Relations = Mapping[str, Mapping[Row, int]]
 
 
 def evaluate(plan: Plan, stored: Relations, given: Relations) -> Bag:
-    """The net weighted rows of the plan."""
+    """The net weighted rows of the plan. A part that stands in several places is evaluated once."""
+    known: dict[int, Bag] = {}
 
     def of(part: Plan) -> Bag:
-        return evaluate(part, stored, given)
+        if id(part) not in known:
+            known[id(part)] = _evaluated(part, stored, given, of)
+        return known[id(part)]
 
+    return of(plan)
+
+
+def _evaluated(plan: Plan, stored: Relations, given: Relations, of: Callable[[Plan], Bag]) -> Bag:
     match plan:
         case Stored(relation=relation):
             return dict(stored[relation])
@@ -84,9 +88,7 @@ def evaluate(plan: Plan, stored: Relations, given: Relations) -> Bag:
         case Window(input=source):
             return _sum((row, 1) for row in windowed(plan, repeated(of(source))))
         case Sort(input=source):
-            # Inside a plan ties are broken by all columns, so that the bag is determined.
-            total = replace(plan, keys=plan.keys + tuple(SortKey(column) for column in source.columns()))
-            return _sum((row[: plan.visible], 1) for row in first_rows(total, repeated(of(source))))
+            return _sum((row[: plan.visible], 1) for row in first_rows(plan, repeated(of(source))))
     raise TypeError(f"no meaning for {type(plan).__name__}")
 
 

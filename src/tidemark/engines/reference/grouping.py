@@ -1,32 +1,53 @@
-"""Groups and their aggregates, as the definitions say."""
+"""Groups and their aggregates, as the definitions say.
+
+Rows in order, as the definitions say.
+"""
 
 from __future__ import annotations
 
-import math
-import statistics
-from collections.abc import Callable, Iterable
-from contextlib import suppress
-from decimal import Decimal, localcontext
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, cmp_to_key
+from typing import Any
 
-from tidemark.algebra.aggregates import EXTREMA, AggregateCall, AggregateFunction, SortKey
+from tidemark.algebra.aggregate_meanings import Weighted
+from tidemark.algebra.aggregates import AggregateCall, SortKey
 from tidemark.algebra.expressions import Value
-from tidemark.algebra.functions import NAN, canonical, rank
-from tidemark.algebra.plans import Aggregate
+from tidemark.algebra.functions import rank
+from tidemark.algebra.plans import Aggregate, Sort
+from tidemark.algebra.plans import SortKey as PlanSortKey
 from tidemark.algebra.scalar import Row, value_of
-from tidemark.algebra.types import Kind, Type
-from tidemark.engines.reference.ordering import in_order
-from tidemark.errors import TidemarkError
+from tidemark.algebra.types import Type
+
+
+def repeated(bag: Mapping[Row, int]) -> list[Row]:
+    """The rows of positive weight, each as often as its weight says."""
+    return [row for row, weight in bag.items() for _ in range(weight)]
+
+
+def first_rows(plan: Sort, rows: list[Row]) -> list[Row]:
+    """The rows in order, from the offset on, as many as the limit allows; ties do not leave open which ones."""
+    ordered = sorted(rows, key=in_order(plan.total.keys if plan.leaves_out else plan.keys))
+    return ordered[plan.offset : None if plan.limit is None else plan.offset + plan.limit]
+
+
+def in_order(keys: tuple[PlanSortKey, ...]) -> Callable[[Row], Any]:
+    return cmp_to_key(lambda left, right: compare(left, right, keys))
+
+
+def compare(left: Row, right: Row, keys: tuple[PlanSortKey, ...]) -> int:
+    for key in keys:
+        a, b = value_of(key.expression, left), value_of(key.expression, right)
+        if rank(a) == rank(b):  # which NaN is, too
+            continue
+        if a is None or b is None:
+            return -1 if (a is None) == key.nulls_first else 1
+        smaller = rank(a) < rank(b)
+        return -1 if smaller != key.descending else 1
+    return 0
+
 
 Bag = dict[Row, int]
-
-_SPREADS: Final[dict[AggregateFunction, Callable[[list[float]], float]]] = {
-    AggregateFunction.VAR_POP: statistics.pvariance,
-    AggregateFunction.STDDEV_POP: statistics.pstdev,
-    AggregateFunction.VAR_SAMP: statistics.variance,
-    AggregateFunction.STDDEV_SAMP: statistics.stdev,
-}
-_OF_SAMPLES: Final = (AggregateFunction.VAR_SAMP, AggregateFunction.STDDEV_SAMP)
 
 
 def aggregated(plan: Aggregate, source: Bag) -> Bag:
@@ -43,114 +64,58 @@ def aggregated(plan: Aggregate, source: Bag) -> Bag:
 
 def aggregate_value(call: AggregateCall, group: Bag) -> Value:
     """The value of one aggregate over the rows of a group."""
-    if call.argument is None:
-        return sum(group.values())
-    values = [(value_of(call.argument, row), weight) for row, weight in group.items()]
-    present = [(value, weight) for value, weight in values if value is not None]
-    if call.distinct:
-        present = [(value, 1) for value in {value: weight for value, weight in present if weight > 0}]
-    if call.function is AggregateFunction.COUNT:
-        return sum(weight for _, weight in present)
-    if call.is_exact_sum:
-        return exact_sum(present, call.type) if present else None
-    if call.function is AggregateFunction.SINGLE:
-        return _only(values)
-    if call.function is AggregateFunction.MODE:
-        return _most_frequent(call, present)
-    if call.function is AggregateFunction.STRING_AGG:
-        return _joined(call, group)
-    if call.function is AggregateFunction.ARRAY_AGG:
-        return _listed(call, group)
-    return _of_values(call, [value for value, weight in present for _ in range(weight)])
+    return call.row.meaning(_Group(call, group))
 
 
-def exact_sum(values: Iterable[tuple[Value, int]], type: Type) -> Value:
-    """The weighted sum, exact, refused when it does not fit its type."""
-    with localcontext() as context:
-        context.prec = 120
-        total = sum((Decimal(value) * weight for value, weight in values), Decimal(0))  # type: ignore[arg-type]
-        if type.kind is Kind.BIGINT:
-            if not -(2**63) <= total < 2**63:
-                raise TidemarkError("overflow", "SUM is out of range for BIGINT")
-            return int(total)
-        if abs(total) >= Decimal(10) ** (type.precision - type.scale):
-            raise TidemarkError("overflow", f"SUM is out of range for {type}")
-        return total.quantize(Decimal(1).scaleb(-type.scale))
+@dataclass
+class _Group:
+    """The rows of a group as one call sees them (``aggregate_meanings.Group``)."""
 
+    call: AggregateCall
+    bag: Bag
 
-def _of_values(call: AggregateCall, values: list[Value]) -> Value:
-    """An extremum or an approximate aggregate of the values, equal ones repeated."""
-    if not values:
-        return None
-    if call.fraction is not None:
-        return sorted(values, key=rank, reverse=call.descending)[_place(call, len(values)) - 1]
-    if call.function in EXTREMA:
-        return (min if call.function is AggregateFunction.MIN else max)(values, key=rank)
-    numbers = [float(value) for value in values]  # type: ignore[arg-type]
-    if call.function is AggregateFunction.SUM:
-        return _total(numbers)
-    if call.function in _OF_SAMPLES and len(numbers) < 2:
-        return None
-    return _spread(call.function, numbers)
+    @property
+    def rows(self) -> int:
+        return sum(self.bag.values())
 
+    @cached_property
+    def values(self) -> Weighted:
+        assert self.call.argument is not None
+        return [(value_of(self.call.argument, row), weight) for row, weight in self.bag.items()]
 
-def _total(numbers: list[float]) -> Value:
-    """The sum of doubles, right to the last digit; one that is beyond their range is infinite."""
-    if all(map(math.isfinite, numbers)):
-        with suppress(OverflowError):
-            return math.fsum(numbers)
-    return canonical(sum(numbers))
+    @cached_property
+    def present(self) -> Weighted:
+        found = [(value, weight) for value, weight in self.values if value is not None]
+        if self.call.distinct:
+            return [(value, 1) for value in {value: weight for value, weight in found if weight > 0}]
+        return found
 
+    @property
+    def each(self) -> list[Value]:
+        return [value for value, weight in self.present for _ in range(weight)]
 
-def _spread(function: AggregateFunction, numbers: list[float]) -> Value:
-    """A variance or deviation: not a number if one of them is not finite, and infinite beyond the range of doubles."""
-    if not all(map(math.isfinite, numbers)):
-        return NAN
-    try:
-        return _SPREADS[function](numbers)
-    except OverflowError:
-        return math.inf
+    @property
+    def in_order(self) -> list[Value]:
+        """Values in the order of the call's keys; equal places are filled by value."""
+        call, condition = self.call, self.call.condition
+        assert call.argument is not None
+        chosen = {r: w for r, w in self.bag.items() if condition is None or value_of(condition, r) is True}
+        rows = [row for row in sorted(chosen, key=in_order((*call.order, SortKey(call.argument)))) if chosen[row] > 0]
+        values = [value_of(call.argument, row) for row in rows for _ in range(chosen[row])]
+        return list(dict.fromkeys(values)) if call.distinct else values
 
+    @property
+    def type(self) -> Type:
+        return self.call.type
 
-def _place(call: AggregateCall, count: int) -> int:
-    """The place of a percentile, counted from 1. The products are floats, as in PostgreSQL."""
-    assert call.fraction is not None, "a percentile has a fraction"
-    if call.function is AggregateFunction.PERCENTILE_DISC:
-        return max(1, math.ceil(call.fraction * count))
-    rounded = math.floor if call.function is AggregateFunction.PERCENTILE_LOW else math.ceil
-    return 1 + rounded(call.fraction * (count - 1))
+    @property
+    def separator(self) -> str:
+        return self.call.separator
 
+    @property
+    def fraction(self) -> float | None:
+        return self.call.fraction
 
-def _most_frequent(call: AggregateCall, values: Iterable[tuple[Value, int]]) -> Value:
-    counts: dict[Value, int] = {}
-    for value, weight in values:
-        counts[value] = counts.get(value, 0) + weight
-    ordered = sorted((value for value in counts if counts[value] > 0), key=rank, reverse=call.descending)
-    return max(ordered, key=lambda value: counts[value], default=None)
-
-
-def _only(values: list[tuple[Value, int]]) -> Value:
-    rows = [(value, weight) for value, weight in values if weight > 0]
-    if sum(weight for _, weight in rows) > 1:
-        raise TidemarkError("cardinality", "a subquery that is used as a value gives more than one row")
-    return rows[0][0] if rows else None
-
-
-def _joined(call: AggregateCall, group: Bag) -> Value:
-    texts = [str(value) for value in _values_in_order(call, group) if value is not None]
-    return call.separator.join(texts) if texts else None
-
-
-def _listed(call: AggregateCall, group: Bag) -> Value:
-    condition = call.condition
-    chosen = group if condition is None else {r: w for r, w in group.items() if value_of(condition, r) is True}
-    return tuple(_values_in_order(call, chosen)) or None
-
-
-def _values_in_order(call: AggregateCall, group: Bag) -> list[Value]:
-    """Values in the order of the call's keys; equal places are filled by value."""
-    assert call.argument is not None
-    order = (*call.order, SortKey(call.argument))
-    rows = [row for row in sorted(group, key=in_order(order)) if group[row] > 0]
-    values = [value_of(call.argument, row) for row in rows for _ in range(group[row])]
-    return list(dict.fromkeys(values)) if call.distinct else values
+    @property
+    def descending(self) -> bool:
+        return self.call.descending

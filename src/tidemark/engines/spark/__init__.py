@@ -1,7 +1,6 @@
 """The Spark engine: plans run on Apache Spark, relations are Delta tables in a lake folder."""
 
 from tidemark.engines.spark.engine import SparkEngine
-from tidemark.engines.spark.options import Options
-from tidemark.engines.spark.session import local_session
+from tidemark.engines.spark.session import Options, local_session
 
 __all__ = ["Options", "SparkEngine", "local_session"]

@@ -18,18 +18,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from tidemark.algebra.aggregate_table import Aggregation
+from tidemark.algebra.aggregate_texts import Text
 from tidemark.algebra.expressions import Literal
-from tidemark.algebra.frames import Span
 from tidemark.algebra.functions import Signature, spark_cast, spark_type
 from tidemark.algebra.functions.cast_sql import spark_field, spark_struct
 from tidemark.algebra.plans import Given, Plan, Sort, Stored
 from tidemark.algebra.types import WEIGHT, Kind, Schema, Type
-from tidemark.engines.guarding import Condition
+from tidemark.algebra.windows import Span
 from tidemark.engines.spark.routing import Sizes, drives_joins, is_small
-from tidemark.engines.sqlaggregates import MORE_THAN_ONE, SortText
-from tidemark.engines.sqlblocks import Item, Select, Source, join_in_order, names_of, next_position
-from tidemark.engines.sqlexpressions import Output, function_call
-from tidemark.engines.sqltext import Compiler
+from tidemark.engines.sqltext.blocks import FromItem, Item, Select, join_in_order, names_of, next_position
+from tidemark.engines.sqltext.compiler import Compiler
+from tidemark.engines.sqltext.expressions import Condition, Output, function_call
 
 
 def quote(name: str) -> str:
@@ -93,27 +93,27 @@ class SparkDialect:
     def call(self, function: str, arguments: tuple[str, ...], signature: Signature) -> str:
         return function_call(function, arguments, signature, "spark")
 
-    def stored(self, plan: Stored) -> Source:
+    def stored(self, plan: Stored) -> FromItem:
         views = self._stored[plan.relation]
         names = names_of(len(plan.schema))
         listed = ", ".join(names)
         if views.base is not None and not views.tail:
-            return Source(views.base, names)
+            return FromItem(views.base, names)
         parts = [f"SELECT {listed}, {WEIGHT} FROM {view}" for view in views.tail]
         if views.base is not None:
             parts.insert(0, f"SELECT {listed}, CAST(1 AS BIGINT) AS {WEIGHT} FROM {views.base}")
         if not parts:
             return self._nothing(plan.schema)
-        return Source(f"({' UNION ALL '.join(parts)})", names, WEIGHT)
+        return FromItem(f"({' UNION ALL '.join(parts)})", names, WEIGHT)
 
-    def _nothing(self, schema: Schema) -> Source:
+    def _nothing(self, schema: Schema) -> FromItem:
         names = names_of(len(schema))
         columns = zip(names, schema.types, strict=True)
         shown = ", ".join(f"CAST(NULL AS {spark_type(type)}) AS {name}" for name, type in columns)
-        return Source(f"(SELECT {shown} WHERE FALSE)", names)
+        return FromItem(f"(SELECT {shown} WHERE FALSE)", names)
 
-    def given(self, plan: Given) -> Source:
-        return Source(self._given[plan.name], names_of(len(plan.schema)), WEIGHT)
+    def given(self, plan: Given) -> FromItem:
+        return FromItem(self._given[plan.name], names_of(len(plan.schema)), WEIGHT)
 
     def all_equal(self, pairs: tuple[tuple[str, str, bool], ...]) -> str:
         return " AND ".join(f"{left} {'<=>' if nulls else '='} {right}" for left, right, nulls in pairs)
@@ -137,6 +137,10 @@ class SparkDialect:
             return f"CASE WHEN {text} IS NOT NULL THEN struct({parts}) END"
         return text if type.element is None else f"transform({text}, e -> struct(e IS NULL, e))"
 
+    def kept_part(self) -> str:
+        """Before a part of a statement that is named in many places. Spark decides itself what it evaluates once."""
+        return ""
+
     def unnested(self, query: str, alias: str, array: str) -> str:
         columns = f"{alias}_place, {alias}_element"
         return f"({query}) AS {alias} LATERAL VIEW posexplode({array}) {alias}_elements AS {columns}"
@@ -145,26 +149,8 @@ class SparkDialect:
         copies = f"array_repeat(0, CAST(abs({alias}.{weight}) AS INT))"
         return f"({query}) AS {alias} LATERAL VIEW explode({copies}) {alias}_copies AS {alias}_copy"
 
-    def string_agg(self, value: str, separator: str, order: str, *, distinct: bool) -> str:
-        return f"listagg({'DISTINCT ' if distinct else ''}{value}, {separator}) WITHIN GROUP (ORDER BY {order})"
-
-    def array_agg(self, value: str, order: tuple[SortText, ...], condition: str | None, *, distinct: bool) -> str:
-        """Spark's own leaves NULL out, has no order, and is empty instead of NULL: so rows are collected and sorted."""
-        asked = "" if condition is None else f" FILTER (WHERE {condition})"
-        keys = ", ".join(f"{key.text} AS k{i}" for i, key in enumerate(order))
-        rows = f"collect_list(struct({value} AS v, {keys})){asked}"
-        sorting = " ".join(_compared(f"k{i}", key) for i, key in enumerate(order))
-        rows = f"array_sort({f'array_distinct({rows})' if distinct else rows}, (a, b) -> CASE {sorting} ELSE 0 END)"
-        return f"CASE WHEN COUNT(*){asked} > 0 THEN transform({rows}, e -> e.v) END"
-
-    def single(self, value: str, rows: str) -> str:
-        return f"CASE WHEN {rows} > 1 THEN raise_error('{MORE_THAN_ONE}') ELSE MAX({value}) END"
-
-    def mode(self, value: str, direction: str) -> str:
-        return f"mode() WITHIN GROUP (ORDER BY {value} {direction})"
-
-    def element_in_order(self, value: str, place: str, *, descending: bool) -> str:
-        return f"element_at(sort_array(collect_list({value}), {'FALSE' if descending else 'TRUE'}), {place})"
+    def aggregate(self, row: Aggregation) -> Text:
+        return row.spark
 
     def ignoring_nulls(self, function: str, arguments: str) -> str:
         return f"{function}({arguments}) IGNORE NULLS"
@@ -184,7 +170,7 @@ class SparkCompiler(Compiler):
 
     dialect: SparkDialect
 
-    def _from(self, source: Source) -> Select:
+    def _from(self, source: FromItem) -> Select:
         alias = self._alias()
         columns = tuple(f"{alias}_{column}" for column in source.columns)
         shown = [f"{old} AS {new}" for old, new in zip(source.columns, columns, strict=True)]
@@ -197,7 +183,7 @@ class SparkCompiler(Compiler):
         item = Item(alias, replace(source, text=text, columns=columns, weight=weight))
         return Select((item,), (), outputs, () if weight is None else (weight,))
 
-    def _source(self, plan: Plan) -> Source:
+    def _source(self, plan: Plan) -> FromItem:
         source = super()._source(plan)
         return replace(source, small=drives_joins(plan, self.dialect.sizes))
 
@@ -226,16 +212,6 @@ class SparkCompiler(Compiler):
 
 def _counts_are_int(plan: Sort) -> bool:
     return max(plan.limit or 0, plan.offset) < 2**31
-
-
-def _compared(field: str, key: SortText) -> str:
-    """The branches of a comparison of the structs a and b by one of their fields."""
-    null, less = (-1 if key.nulls_first else 1), (1 if key.descending else -1)
-    a, b = f"a.{field}", f"b.{field}"
-    return (
-        f"WHEN {a} IS NULL AND {b} IS NOT NULL THEN {null} WHEN {a} IS NOT NULL AND {b} IS NULL THEN {-null} "
-        f"WHEN {a} < {b} THEN {less} WHEN {a} > {b} THEN {-less}"
-    )
 
 
 def _outward(items: tuple[Item, ...], conditions: tuple[Condition, ...], *, far: bool) -> str:

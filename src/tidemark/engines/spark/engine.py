@@ -1,4 +1,10 @@
-"""The Spark engine: plans run on Spark or, when they need no Spark, in this process; commits go to a lake."""
+"""The Spark engine: plans run on Spark or, when they need no Spark, in this process; commits go to a lake.
+
+Plans over a handful of rows, stored ones included, evaluated row by row.
+
+The counts of a grouping often are a few dozen rows. Reading such a relation with a statement costs several
+milliseconds, so its base rows are kept here, and go to compiled steps together with the plan's deltas.
+"""
 
 from __future__ import annotations
 
@@ -7,40 +13,114 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from tidemark.algebra.plans import Plan
-from tidemark.engines.base import Iteration
-from tidemark.engines.spark.changes import later_than, logged_changes
-from tidemark.engines.spark.committing import Stager
-from tidemark.engines.spark.inprocess import InProcess
-from tidemark.engines.spark.lake import Lake
-from tidemark.engines.spark.loading import kept_after, replay, settled_at
-from tidemark.engines.spark.merging import Merger, most_due
-from tidemark.engines.spark.options import Options
-from tidemark.engines.spark.publishing import publish
-from tidemark.engines.spark.records import Committed, Merged, Noted, forgotten_after
+from tidemark.algebra.cache import PerPlan
+from tidemark.algebra.plans import Given, Plan, Project, Stored, transform, walk
+from tidemark.algebra.types import Schema
+from tidemark.engines.duckdb.lookups import arranged
+from tidemark.engines.engine import ByTables, Evaluator, Iteration, Lending, reads_only
+from tidemark.engines.limits import PROCESS, SPARK, EngineLimits
+from tidemark.engines.local.arrow import joined
+from tidemark.engines.local.lookups import near
+from tidemark.engines.local.steps import evaluate_few, given_rows
+from tidemark.engines.spark.backup import Needed, begin
+from tidemark.engines.spark.delta_log import LOG
+from tidemark.engines.spark.in_process import InProcess, read_rows
+from tidemark.engines.spark.inline import Log, later_than, logged_changes
+from tidemark.engines.spark.integrity import Verified
+from tidemark.engines.spark.lake import Lake, local_path
+from tidemark.engines.spark.load import kept_after, replay, settled_at
+from tidemark.engines.spark.merge import Merger, most_due
+from tidemark.engines.spark.publish import publish
+from tidemark.engines.spark.records import Committed, DataFile, Merged, Noted, Record, forgotten_after
 from tidemark.engines.spark.relations import Relation, Relations, apply
 from tidemark.engines.spark.routing import iterates_in_process, runs_in_process, without_empty
-from tidemark.engines.spark.session import local_session, require_java
-from tidemark.engines.spark.staging import Staging
+from tidemark.engines.spark.seals import no_panic, seal_published, verify_published
+from tidemark.engines.spark.session import Options, local_session, require_java
+from tidemark.engines.spark.shared import SharedTransactions
+from tidemark.engines.spark.stage import Stager, Staging
 from tidemark.engines.spark.statements import Statements
-from tidemark.engines.spark.sweeping import sweep
-from tidemark.engines.spark.tiny import Tiny
-from tidemark.engines.spark.transactions import Transactions
+from tidemark.engines.spark.sweep import files_of, sweep
+from tidemark.engines.spark.transactions import COMMIT_UNKNOWN, TransactionRow
 from tidemark.errors import TidemarkError
-from tidemark.log import deltas
-from tidemark.log.commit import Commit, Forgetting, Loaded, Logged, take_notes
+from tidemark.storage import delta as deltas
+from tidemark.storage.arrangements import Arrangements, no_arrangements, shared
+from tidemark.storage.commit import Commit, Forgetting, Loaded, Logged, take_notes
+
+_Key: TypeAlias = tuple[str, tuple[DataFile, ...], tuple[str, ...]]
+"""The folder, the base files and the columns, which are more after an alteration."""
+
+
+class Tiny:
+    """Evaluates what is tiny, and remembers the base rows of tiny relations."""
+
+    def __init__(self, verified: Verified) -> None:
+        self._verified = verified
+        self._bases: dict[_Key, pa.Table] = {}
+
+    def evaluate(self, plan: Plan, given: Mapping[str, pa.Table], relations: Relations) -> pa.Table | None:
+        """The plan's net rows, or None if it is not a matter of a few rows."""
+        names = {part.relation for part in walk(plan) if isinstance(part, Stored)}
+        if not all(_is_tiny(relations[name]) for name in names):
+            return None
+        over = _over_given(plan)
+        handed = {**given, **{_name(name): self._content(relations[name]) for name in names}}
+        found = evaluate_few(over, given_rows(over, handed))
+        return None if found is None else found.rows.table
+
+    def keep_only(self, relations: Relations) -> None:
+        kept = {_key(relation) for relation in relations.values()}
+        self._bases = {key: rows for key, rows in self._bases.items() if key in kept}
+
+    def _content(self, relation: Relation) -> pa.Table:
+        key = _key(relation)
+        if key not in self._bases:
+            rows = read_rows(self._verified, relation.directory, relation.files, relation.schema)
+            self._bases[key] = deltas.weighted(rows).cast(relation.schema.weighted)
+        return pa.concat_tables([self._bases[key], *relation.tail])
+
+
+def _key(relation: Relation) -> _Key:
+    return relation.directory, relation.files, relation.columns
+
+
+def _is_tiny(relation: Relation) -> bool:
+    return sum(file.rows for file in relation.files) + relation.tail_entries <= PROCESS.tiny
+
+
+def _given_instead(part: Plan) -> Plan | None:
+    return Given(_name(part.relation), part.schema) if isinstance(part, Stored) else None
+
+
+_over_given = PerPlan(lambda plan: transform(plan, _given_instead))
+
+
+def _name(relation: str) -> str:
+    return f"stored {relation}"
+
 
 _logger = logging.getLogger("tidemark.spark")
 
 
-class SparkEngine:
+@dataclass(frozen=True)
+class Current:
+    """What is committed, as values that are never changed: the version, the relations, and what of the log is gone."""
+
+    version: int = 0
+    relations: Relations = field(default_factory=dict)
+    forgotten: Mapping[str, int] = field(default_factory=dict)
+    kept: Mapping[str, pa.Table] = field(default_factory=dict)
+
+
+class SparkEngine(ByTables):
     """Evaluates on Spark, stores in a lake folder (``lake_path=None``: a temporary one).
 
     The Spark session begins when the first plan needs it. ``options`` override ``Options`` by name.
@@ -56,7 +136,7 @@ class SparkEngine:
     ) -> None:
         if session is None and SparkSession.getActiveSession() is None:
             require_java()
-        self.options = Options(**options)
+        self.options, self.limits = Options(**options), SPARK
         self.version = 0
         self._relations: Relations = {}
         self._notes: dict[str, str] = {}
@@ -66,16 +146,30 @@ class SparkEngine:
         self._lock = threading.RLock()
         self._lake = Lake(lake_path)
         try:
-            self._transactions = Transactions(self._lake.transactions, self.options)
-            self._in_process = InProcess(self._lake.root, self._lake.spill)
+            self._verified = Verified(self._lake.root)
+            self._transactions = self._opened_transactions()
+            if not self._lake.is_sealed:
+                self._lake.mark()
+            shares = shared(self.options.memory)
+            self._in_process = InProcess(self._verified, self._lake.spill, shares.engine)
         except BaseException:
             self._lake.close()
             raise
         start: Callable[[], SparkSession] = local_session if session is None else lambda: session
-        self._statements = Statements(start, self._lake.root, self.options)
-        self._merger = Merger(self._lake.root, self.options, self._in_process, self._statements)
-        self._tiny = Tiny(self._lake.root)
-        self._closed = False
+        self._statements = Statements(start, self._verified, self.options)
+        self._merger = Merger(self.options, self._in_process, self._statements)
+        self._tiny = Tiny(self._verified)
+        self._published: set[str] = set()
+        """The folders of relations whose own Delta logs were found to be whole, or made, since the lake was opened."""
+        self._start = start
+        self._lending = Lending(lambda: SparkSnapshot(self), SparkSnapshot.release)
+        self._current = Current()
+        self.arrangements: Arrangements | None = Arrangements(
+            self._scanned, self.rows, self._schema_of, shares.arrangements, self.limits.admission
+        )
+        self._is_loaded = self._is_unsure = self._closed = False
+        self._named: tuple[int, Staging] | None = None
+        """Files that the record of a sequence number names, if that is there: nobody knows yet."""
 
     @property
     def statements(self) -> int:
@@ -88,30 +182,64 @@ class SparkEngine:
 
     def load(self) -> Loaded:
         with self._lock:
-            rows = self._transactions.rows()
-            small = self._transactions.small_deltas(settled_at(rows))
-            self._relations = replay(self._lake.root, rows, small)
-            committed = [row.record for row in rows if isinstance(row.record, Committed)]
-            self.version = self._transactions.version()
-            for relation in self._relations.values():
-                publish(self._lake.root, relation)
-            sweep(self._lake.root, self._relations, rows, self.options)
-            for row in rows:
-                if not isinstance(row.record, Merged):
-                    take_notes(self._notes, row.record.notes)
-            self._forgotten = forgotten_after(row.record for row in rows)
-            self._kept = kept_after(rows, self._transactions.cells)
-            return Loaded(self.version, tuple(text for record in committed for text in record.catalog), self._notes)
+            if not self._is_loaded:
+                rows, loaded = self._read()
+                for relation in self._relations.values():
+                    self._try(f"publish {relation.name}", partial(self._publish, relation))
+                sweep(self._lake.root, self._relations, rows, self.options)
+                self._is_loaded = True
+                return loaded
+            self._transactions = self._opened_transactions()
+            if self._named is not None and self._transactions.sequence < self._named[0]:
+                self._named[1].discard()
+            self._named = None
+            return self._read()[1]
+
+    def _opened_transactions(self) -> SharedTransactions:
+        return SharedTransactions(
+            self._lake.transactions, self.options, self._lake.seals, is_sealed=self._lake.is_sealed
+        )
+
+    def _read(self) -> tuple[list[TransactionRow], Loaded]:
+        """Read the records, and let memory be what they say."""
+        rows = self._transactions.rows()
+        small = self._transactions.small_deltas(settled_at(rows))
+        notes: dict[str, str] = {}
+        for row in rows:
+            if not isinstance(row.record, Merged):
+                take_notes(notes, row.record.notes)
+        catalog = [text for row in rows if isinstance(row.record, Committed) for text in row.record.catalog]
+        self._relations = replay(self._verified, rows, small)
+        self._forgotten = forgotten_after(row.record for row in rows)
+        self._kept = kept_after(rows, self._transactions.cells)
+        self._notes, self.version = notes, self._transactions.version()
+        self._is_unsure = False
+        if self.arrangements is not None:
+            self.arrangements.clear(self.version)
+        self._announce()
+        return rows, Loaded(self.version, tuple(catalog), dict(notes))
 
     def evaluate(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
         with self._lock:
             plan = self._reading(plan)
-            tiny = None if self.options.by_statements else self._tiny.evaluate(plan, given, self._relations)
-            if tiny is not None:
-                return tiny
-            runner = self._in_process if self._is_local(plan, given) else self._statements
-            result = runner.weighted(plan, given, self._relations)
-        return result.rename_columns(plan.schema.weighted.names).cast(plan.schema.weighted)
+            found = None if self.options.by_statements else self._evaluate_few(plan, given)
+            return self.evaluate_plainly(plan, given) if found is None else found
+
+    def _evaluate_few(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table | None:
+        """What needs no statement over stored rows: they are few, or all that matter are found in memory."""
+        tiny = self._tiny.evaluate(plan, given, self._relations)
+        held = self.arrangements
+        if tiny is not None or held is None:
+            return tiny
+        reached, rows = near(plan, given, lambda question: arranged(held, question))
+        if reached is plan or any(isinstance(part, Stored) for part in walk(reached)):
+            return None
+        few = evaluate_few(reached, rows)
+        if few is not None:
+            return few.rows.table
+        tables = {name: part.table for name, part in rows.items()}
+        found = joined(reached, tables)
+        return self.evaluate_plainly(reached, tables) if found is None else found
 
     def fetch(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
         with self._lock:
@@ -132,6 +260,19 @@ class SparkEngine:
         schema = iteration.first.schema.weighted
         return result.rename_columns(schema.names).cast(schema)
 
+    @contextmanager
+    def plainly(self) -> Iterator[Evaluator]:
+        with self._lock, self._in_process.plainly(), self._statements.plainly():
+            yield _Plain(self)
+
+    def evaluate_plainly(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
+        """As ``evaluate``, but always by a statement."""
+        with self._lock:
+            plan = self._reading(plan)
+            runner = self._in_process if self._is_local(plan, given) else self._statements
+            result = runner.weighted(plan, given, self._relations)
+        return result.rename_columns(plan.schema.weighted.names).cast(plan.schema.weighted)
+
     def explain(self, plan: Plan, given: Mapping[str, pa.Table]) -> str:
         """Spark's physical plan for a differential."""
         with self._lock:
@@ -141,35 +282,67 @@ class SparkEngine:
         with self._lock:
             if commit.version <= self.version:
                 raise ValueError(f"version {commit.version} is not after {self.version}")
-            staging = Staging(self._lake.root)
+            staging = Staging(self._verified, power=self.options.power)
             stager = Stager(self._lake, self.options, staging, self._statements, self._in_process)
-            try:
+            with staging.discarded_on_failure():
                 staged = stager.stage(commit, self._relations)
                 after = apply(self._relations, staged.record, lambda _, changed: staged.entries.get(changed.relation))
-                self._transactions.append(staged.record, commit.time, commit.trace, staged.inline)
-            except BaseException:
-                staging.discard()
-                raise
+                staging.settle()
+                staging.is_named = True
+                self._append(staging, staged.record, commit.time, commit.trace, staged.inline)
             before, self._relations = self._relations, after
             self.version = commit.version
             take_notes(self._notes, commit.notes)
             for name in (*commit.dropped, *(creation.relation for creation in commit.created)):
                 self._forgotten.pop(name, None)
                 self._kept.pop(name, None)
+            self._announce()
             self._after_commit(staged.record, before)
+            if self._is_unsure:
+                self.load()
+            else:
+                self._arrange(commit)
+
+    def _arrange(self, commit: Commit) -> None:
+        """Let arrangements follow what is committed, and build those that are wanted."""
+        if self.arrangements is None:
+            return
+        others = (creation.relation for creation in commit.created)
+        gone = (*commit.dropped, *(change.relation for change in commit.altered), *others)
+        self.arrangements.feed(commit.version, commit.deltas, gone)
+        self.arrangements.build_wanted()
+
+    def _scanned(self, relation: str, columns: Sequence[int]) -> pa.Table:
+        """Some columns of a relation, as they are stored."""
+        stored = Stored(relation, self._relations[relation].schema)
+        names = tuple(stored.schema.names[column] for column in columns)
+        cells = stored.columns()
+        return self.fetch(Project(stored, names, tuple(cells[column] for column in columns)), {})
+
+    def _schema_of(self, relation: str) -> Schema:
+        return self._relations[relation].schema
+
+    def _announce(self) -> None:
+        """Let snapshots begin at what is committed now."""
+        self._current = Current(self.version, self._relations, dict(self._forgotten), dict(self._kept))
 
     def changes(self, relation: str, since: int) -> pa.Table:
         with self._lock:
             stored = self._relations[relation]
             forgotten = self._forgotten.get(relation, 0)
-            log = self._transactions.log(relation, max(since, stored.created_at - 1, forgotten))
+            log = self._log(relation, max(since, stored.created_at - 1, forgotten))
             kept = self._kept.get(relation)
-            return logged_changes(self._lake.root, stored, log, None if kept is None else later_than(kept, since))
+            return logged_changes(self._verified, stored, log, None if kept is None else later_than(kept, since))
+
+    def _log(self, relation: str, since: int) -> Log:
+        return self._transactions.log(relation, since)
 
     def note(self, notes: Mapping[str, str | None]) -> None:
         self.forget({}, 0, notes)
 
-    def forget(self, log: Mapping[str, Forgetting], traces: int, notes: Mapping[str, str | None]) -> None:
+    def forget(
+        self, log: Mapping[str, Forgetting], traces: int, notes: Mapping[str, str | None], oldest: int = 0
+    ) -> None:
         with self._lock:
             marks = {name: forgetting.up_to for name, forgetting in log.items()}
             record = Noted(self.version, dict(notes), marks, traces)
@@ -178,9 +351,25 @@ class SparkEngine:
             take_notes(self._notes, notes)
             self._forgotten.update(marks)
             self._kept = {**{name: rows for name, rows in self._kept.items() if name not in log}, **kept}
+            self._announce()
             if log:
-                self._try("drop what is forgotten", self._drop_forgotten)
-            self._try("compact the transactions", self._transactions.compact_if_due)
+                self._try("drop what is forgotten", partial(self._drop_forgotten, oldest), is_risky=True)
+            self._try("compact the transactions", self._transactions.compact_if_due, is_risky=True)
+            if self._is_unsure:
+                self.load()
+
+    def backup(self, target: str) -> Callable[[], None]:
+        with self._lock:
+            rows = self._transactions.rows()
+            return begin(self._lake, local_path(target), self._needed(rows), self._transactions.files())
+
+    def _needed(self, rows: list[TransactionRow]) -> list[Needed]:
+        """The data files that the last version needs."""
+        return [
+            Needed(f"{self._relations[name].directory}/{file.path}", file.size_bytes, file.checksum)
+            for name, files in files_of(self._relations, rows).items()
+            for file in files
+        ]
 
     def logged(self) -> list[Logged]:
         with self._lock:
@@ -195,7 +384,7 @@ class SparkEngine:
                 one for one in later if one.relation in names and one.version > self._forgotten.get(one.relation, 0)
             ]
 
-    def _drop_forgotten(self) -> None:
+    def _drop_forgotten(self, oldest: int) -> None:
         """Remove what no reader asks for any more from the rows of transactions: rarely, as it rewrites all of them."""
         self._unforgotten += 1
         if self._unforgotten < self.options.forget_every:
@@ -212,8 +401,12 @@ class SparkEngine:
             is_read = relation.logged and version > self._forgotten.get(name, 0)
             return is_read or sequence >= settled.get(name, 0)
 
-        self._transactions.forget(is_needed)
+        self._transactions.forget(is_needed, oldest)
         sweep(self._lake.root, self._relations, self._transactions.rows(), self.options)
+
+    def times(self) -> pa.Table:
+        with self._lock:
+            return self._transactions.times()
 
     def trace(self, version: int) -> str | None:
         with self._lock:
@@ -228,19 +421,36 @@ class SparkEngine:
             if self._relations[relation].tail:
                 self._merge(self._relations[relation])
 
+    def arranged(self) -> pa.Table:
+        return no_arrangements() if self.arrangements is None else self.arrangements.shown()
+
+    def internal(self) -> frozenset[str]:
+        return frozenset(name for name, relation in self._relations.items() if relation.internal)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[SparkSnapshot]:
+        """What is committed, for a thread beside the one that commits: files never change, and tails are values."""
+        with self._lending.one() as found:
+            found.begin(self._current)
+            yield found
+
     def interrupt(self) -> None:
         # Without the lock, which the thread that works is holding.
         self._in_process.interrupt()
         self._statements.interrupt()
+        for lent in self._lending.lent:
+            lent.interrupt()
 
     def close(self) -> None:
         with self._lock:
-            if self._closed:
-                return
+            # What was interrupted is done when it is closed again.
             self._closed = True
-            self._statements.close()
-            self._in_process.close()
-            self._lake.close()
+            try:
+                self._lending.close(SparkSnapshot.interrupt)
+                self._statements.close()
+            finally:
+                self._in_process.close()
+                self._lake.close()
 
     # What is read where
 
@@ -266,32 +476,159 @@ class SparkEngine:
             if known is None or known.directory != relation.directory:
                 known = None  # another relation of the same name
             if known is None or known.published is not relation.published or known.schema != relation.schema:
-                self._try(f"publish {name}", partial(publish, self._lake.root, relation))
+                self._try(f"publish {name}", partial(self._publish, relation))
         due = most_due(self._relations, self.options)
         if due is not None:
-            self._try(f"merge {due.name}", partial(self._merge, due))
-        self._try("compact the transactions", self._transactions.compact_if_due)
+            self._try(f"merge {due.name}", partial(self._merge, due), is_risky=True)
+        self._try("compact the transactions", self._transactions.compact_if_due, is_risky=True)
         for kept in (self._statements, self._in_process, self._tiny):
             self._try("let go of what is no longer stored", partial(kept.keep_only, self._relations))
 
     def _merge(self, relation: Relation) -> None:
-        staging = Staging(self._lake.root)
-        try:
+        staging = Staging(self._verified, power=self.options.power)
+        with staging.discarded_on_failure():
             record = self._merger.merge(relation, self.version, staging)
             after = apply(self._relations, record, lambda *_: None)
-            self._transactions.append(record, dt.datetime.now(dt.UTC))
-        except BaseException:
-            staging.discard()
-            raise
+            staging.settle()
+            staging.is_named = True
+            self._append(staging, record, dt.datetime.now(dt.UTC))
         self._relations = after
-        publish(self._lake.root, after[relation.name])
+        self._announce()
+        self._publish(after[relation.name])
+
+    def _publish(self, relation: Relation) -> None:
+        """Bring the relation's own Delta table up to date, behind its seals. Of ours nothing depends on it."""
+        table, seals = self._lake.root / relation.directory, self._lake.seals
+        if not (table / LOG).is_dir():
+            seals.drop(table)
+        elif relation.directory not in self._published:
+            verify_published(table, seals)
+        self._published.add(relation.directory)
+        try:
+            with no_panic(f"{relation.directory}/{LOG}"):
+                publish(self._lake.root, relation)
+        finally:
+            seal_published(table, seals)
+
+    def _append(
+        self,
+        staging: Staging,
+        record: Record,
+        time: dt.datetime,
+        trace: str | None = None,
+        deltas: Mapping[str, pa.Table] | None = None,
+    ) -> None:
+        """The commit point. Unless it is certain that there is no record, the files that it names stay."""
+        self._named = (self._transactions.sequence + 1, staging)
+        try:
+            self._transactions.append(record, time, trace, deltas)
+        except TidemarkError as error:
+            staging.is_named = error.code == COMMIT_UNKNOWN
+            raise
+        self._named = None
 
     def _remove_folder(self, relation: Relation) -> None:
+        if self._lending.lent:
+            return  # somebody may read it: the next opening sweeps it away
         shutil.rmtree(self._lake.root / relation.directory)
 
-    def _try(self, what: str, action: Callable[[], object]) -> None:
+    def _try(self, what: str, action: Callable[[], object], *, is_risky: bool = False) -> None:
+        """Do what may fail. After a failure of what is risky nobody knows what is stored, before it was read again."""
         try:
             action()
         except Exception:
             # It is tried again after a later commit or at the next opening.
             _logger.warning("could not %s", what, exc_info=True)
+            self._is_unsure |= is_risky
+
+
+@dataclass(frozen=True)
+class _Plain(ByTables):
+    """The engine without what it does row by row."""
+
+    engine: SparkEngine
+
+    @property
+    def limits(self) -> EngineLimits:
+        return self.engine.limits
+
+    def evaluate(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
+        return self.engine.evaluate_plainly(plan, given)
+
+    def iterates(self, iteration: Iteration, given: Mapping[str, pa.Table]) -> bool:
+        return self.engine.iterates(iteration, given)
+
+    def iterate(self, iteration: Iteration, given: Mapping[str, pa.Table]) -> pa.Table:
+        return self.engine.iterate(iteration, given)
+
+    def rows(self, relation: str) -> int:
+        return self.engine.rows(relation)
+
+
+class SparkSnapshot(SparkEngine):
+    """What one version holds, read with sessions and connections of its own beside the engine that commits."""
+
+    def __init__(self, engine: SparkEngine) -> None:  # it opens no lake
+        self.options, self.limits = engine.options, engine.limits
+        self._lake, self._verified = engine._lake, engine._verified
+        self._engine, self._transactions = engine, engine._transactions
+        self._lock = threading.RLock()
+        spill = self._lake.spill / f"beside-{id(self)}"
+        spill.mkdir(parents=True, exist_ok=True)  # two that spill into one folder would take each other's files
+        self._in_process = InProcess(self._verified, spill, shared(self.options.memory).engine)
+        self.arrangements = None  # they are of the last version, which may not be this one
+        self._statements = Statements(engine._start, self._verified, self.options)
+        self._tiny = Tiny(self._verified)
+        self._closed = False
+        self._relations = {}
+
+    def begin(self, current: Current) -> None:
+        self._transactions = self._engine._transactions
+        if self._relations is not current.relations:
+            for kept in (self._statements, self._in_process, self._tiny):
+                kept.keep_only(current.relations)
+        self.version, self._relations = current.version, current.relations
+        self._forgotten, self._kept = dict(current.forgotten), dict(current.kept)
+
+    def release(self) -> None:
+        self._statements.close()
+        self._in_process.close()
+
+    def arranged(self) -> pa.Table:
+        return self._engine.arranged()
+
+    def notes(self) -> Mapping[str, str]:
+        return dict(self._engine._notes)
+
+    def changes(self, relation: str, since: int) -> pa.Table:
+        with self._transactions.lock:
+            if self._engine._forgotten.get(relation, 0) > max(since, self._forgotten.get(relation, 0)):
+                raise TidemarkError("version", f"the log of {relation!r} was cut while it was read", hint="read again")
+            return super().changes(relation, since)
+
+    def _log(self, relation: str, since: int) -> Log:
+        return super()._log(relation, since).until(self.version)
+
+    def interrupt(self) -> None:
+        self._in_process.interrupt()
+        self._statements.interrupt()
+
+    def load(self) -> Loaded:
+        reads_only()
+
+    def commit(self, commit: Commit) -> None:
+        reads_only()
+
+    def forget(
+        self, log: Mapping[str, Forgetting], traces: int, notes: Mapping[str, str | None], oldest: int = 0
+    ) -> None:
+        reads_only()
+
+    def snapshot(self) -> NoReturn:
+        reads_only()
+
+    def merge(self, relation: str) -> None:
+        reads_only()
+
+    def close(self) -> None:
+        reads_only()

@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 
 from tidemark.algebra.functions import failure_code
 from tidemark.errors import TidemarkError
+from tidemark.storage.disk import storage_trouble
 
 _JAVA: Final = re.compile(r"^An error occurred while calling \S+\s*: ([\w.]+: )?")
 _CANCELLED: Final = re.compile(r"\[(SPARK_JOB_CANCELLED|OPERATION_CANCELED)\]")
@@ -22,7 +23,10 @@ def translated(error: PySparkException | Py4JError) -> TidemarkError:
     What PySpark has no exception of its own for, a cancelled job among others, comes as py4j hands it on.
     """
     if _CANCELLED.search(str(error)):
-        return TidemarkError("evaluation_failed", "Interrupted: the job on Spark was cancelled")
+        return TidemarkError("interrupted", "the statement was interrupted", hint="run it again if it is needed")
+    trouble = storage_trouble(error)
+    if trouble is not None:
+        return trouble
     if isinstance(error, Py4JError):
         return TidemarkError("evaluation_failed", one_line(_JAVA.sub("", str(error))))
     text = error.getMessage() or str(error)

@@ -15,17 +15,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemark.algebra.expressions import Value
+from tidemark.algebra.schemas import schema_from_json, schema_to_json, values_from_json, values_to_json
 from tidemark.algebra.types import Schema
-from tidemark.engines.schema_json import schema_from_json, schema_to_json, values_from_json, values_to_json
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """A Parquet file, by its path relative to the folder of its relation."""
+    """A Parquet file, by its path relative to the folder of its relation. Those of older lakes have no checksum."""
 
     path: str
     rows: int
     size_bytes: int
+    checksum: int | None = None
 
 
 @dataclass(frozen=True)
@@ -140,23 +141,27 @@ def record_to_json(record: Record) -> str:
             shown["altered"] = [_altered_to_json(altered) for altered in record.altered]
         if record.notes:
             shown["notes"] = dict(record.notes)
+    checksums = {file.path: file.checksum for file in named_files(record) if file.checksum is not None}
+    if checksums:
+        shown["checksums"] = checksums
     return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
 
 
 def record_from_json(text: str) -> Record:
     shown = json.loads(text)
+    checksums = shown.get("checksums", {})
     if "merged" in shown:
-        added = _files_from_json(shown["added"])
+        added = _files_from_json(shown["added"], checksums)
         return Merged(shown["version"], shown["merged"], tuple(shown["removed"]), added)
     if "noted" in shown:
         return Noted(shown["version"], shown["noted"], shown["forgotten"], shown["traces"])
     return Committed(
         shown["version"],
         tuple(shown["catalog"]),
-        tuple(_created_from_json(created) for created in shown["created"]),
-        tuple(_changed_from_json(changed) for changed in shown["changed"]),
+        tuple(_created_from_json(created, checksums) for created in shown["created"]),
+        tuple(_changed_from_json(changed, checksums) for changed in shown["changed"]),
         tuple(shown["dropped"]),
-        tuple(_altered_from_json(altered) for altered in shown.get("altered", ())),
+        tuple(_altered_from_json(altered, checksums) for altered in shown.get("altered", ())),
         shown.get("notes", {}),
     )
 
@@ -189,12 +194,14 @@ def naming_files(relation: str, records: Iterable[Record]) -> dict[int, Committe
     }
 
 
-def log_files(record: Record, forgotten: Mapping[str, int]) -> Iterator[DataFile]:
-    """The files that the log needs, also when a merge has replaced them in the base, until it is forgotten."""
-    if isinstance(record, Committed):
-        for changed in record.changed:
-            if record.version > forgotten.get(changed.relation, 0):
-                yield from changed.files
+def named_files(record: Record) -> Iterator[DataFile]:
+    """All files that a record adds."""
+    if isinstance(record, Merged):
+        yield from record.added
+    elif isinstance(record, Committed):
+        parts: tuple[Created | Altered | Changed, ...] = (*record.created, *record.altered, *record.changed)
+        for part in parts:
+            yield from part.files
 
 
 def forgotten_after(records: Iterable[Record]) -> dict[str, int]:
@@ -213,8 +220,8 @@ def _files_to_json(files: tuple[DataFile, ...]) -> list[list[Any]]:
     return [[file.path, file.rows, file.size_bytes] for file in files]
 
 
-def _files_from_json(shown: Any) -> tuple[DataFile, ...]:
-    return tuple(DataFile(path, rows, size) for path, rows, size in shown)
+def _files_from_json(shown: Any, checksums: Mapping[str, int]) -> tuple[DataFile, ...]:
+    return tuple(DataFile(path, rows, size, checksums.get(path)) for path, rows, size in shown)
 
 
 def _created_to_json(created: Created) -> dict[str, Any]:
@@ -229,14 +236,14 @@ def _created_to_json(created: Created) -> dict[str, Any]:
     }
 
 
-def _created_from_json(shown: Any) -> Created:
+def _created_from_json(shown: Any, checksums: Mapping[str, int]) -> Created:
     return Created(
         shown["relation"],
         schema_from_json(shown["schema"]),
         shown["directory"],
         shown["logged"],
         shown["internal"],
-        _files_from_json(shown["files"]),
+        _files_from_json(shown["files"], checksums),
         shown.get("kept", True),
     )
 
@@ -251,10 +258,11 @@ def _altered_to_json(altered: Altered) -> dict[str, Any]:
     }
 
 
-def _altered_from_json(shown: Any) -> Altered:
+def _altered_from_json(shown: Any, checksums: Mapping[str, int]) -> Altered:
     schema = schema_from_json(shown["schema"])
     added = values_from_json(shown["added"], schema)
-    return Altered(shown["relation"], schema, added, _files_from_json(shown["files"]), tuple(shown["removed"]))
+    files = _files_from_json(shown["files"], checksums)
+    return Altered(shown["relation"], schema, added, files, tuple(shown["removed"]))
 
 
 def _changed_to_json(changed: Changed) -> dict[str, Any]:
@@ -266,6 +274,6 @@ def _changed_to_json(changed: Changed) -> dict[str, Any]:
     }
 
 
-def _changed_from_json(shown: Any) -> Changed:
-    inserted, weighted = _files_from_json(shown["inserted"]), _files_from_json(shown["weighted"])
+def _changed_from_json(shown: Any, checksums: Mapping[str, int]) -> Changed:
+    inserted, weighted = (_files_from_json(shown[name], checksums) for name in ("inserted", "weighted"))
     return Changed(shown["relation"], inserted, weighted, shown["inline"])

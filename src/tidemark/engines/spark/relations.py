@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.types import Schema
-from tidemark.engines.spark.names import column_names
+from tidemark.engines.spark.lake import column_names
 from tidemark.engines.spark.records import Altered, Changed, Committed, Created, DataFile, Noted, Record
-from tidemark.log import deltas
+from tidemark.storage import delta as deltas
 
 FALL: Final = 8
 """How many times larger each part of a tail is than the next."""

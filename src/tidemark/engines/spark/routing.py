@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 import pyarrow as pa
 
+from tidemark.algebra.cache import leaves_read
 from tidemark.algebra.plans import (
     Aggregate,
     Difference,
@@ -34,12 +34,10 @@ from tidemark.algebra.plans import (
     transform,
     walk,
 )
-from tidemark.engines.base import Iteration
-from tidemark.engines.spark.options import Options
+from tidemark.engines.engine import Iteration
+from tidemark.engines.limits import SPARK
 from tidemark.engines.spark.relations import Relations
-
-FAN_OUT: Final = 10
-"""How many rows one row of a delta may meet in a join before the estimates here are too low."""
+from tidemark.engines.spark.session import Options
 
 
 @dataclass(frozen=True)
@@ -48,11 +46,12 @@ class Sizes:
 
     given: Mapping[str, int]
     limit: int
+    fan_out: int = SPARK.fan_out
 
     @property
     def are_few(self) -> bool:
         """Whether even a join with fan-out stays small."""
-        return max(self.given.values(), default=0) <= self.limit // FAN_OUT
+        return max(self.given.values(), default=0) <= self.limit // self.fan_out
 
 
 def is_small(plan: Plan, sizes: Sizes) -> bool:
@@ -122,7 +121,9 @@ def iterates_in_process(iteration: Iteration, relations: Relations, options: Opt
 
 def _is_local_differential(plan: Plan, given: Mapping[str, pa.Table], relations: Relations, options: Options) -> bool:
     """Whether the plan gives few rows, found among stored rows that are not too many for one process."""
-    scanned = sum(relations[part.relation].rows for part in walk(plan) if isinstance(part, Stored))
+    scanned = sum(
+        relations[leaf.relation].rows * times for leaf, times in leaves_read(plan) if isinstance(leaf, Stored)
+    )
     sizes = Sizes(rows_of(plan, given), options.broadcast_rows)
     return scanned <= options.local_rows and is_small(plan, sizes)
 

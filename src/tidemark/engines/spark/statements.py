@@ -1,11 +1,14 @@
-"""Statements on Spark: temporary views for files and Arrow tables, SQL text in, Arrow or files out."""
+"""Statements on Spark: temporary views for files and Arrow tables, SQL text in, Arrow or files out.
+
+Evaluating for audits: Spark without the rules that an answer does not need.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import TypeVar
+from functools import partial
+from typing import Final, TypeVar
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -18,12 +21,83 @@ from tidemark.algebra.plans import Given, Plan, Stored, walk
 from tidemark.algebra.types import WEIGHT
 from tidemark.engines.spark.dialect import SparkCompiler, SparkDialect, StoredViews, quote
 from tidemark.engines.spark.errors import translated
-from tidemark.engines.spark.options import Options
+from tidemark.engines.spark.integrity import Verified
 from tidemark.engines.spark.records import DataFile
 from tidemark.engines.spark.relations import Relation, Relations
 from tidemark.engines.spark.routing import Sizes, is_small
-from tidemark.engines.spark.session import own_session
-from tidemark.log import deltas
+from tidemark.engines.spark.session import Options, own_session
+from tidemark.engines.spark.shield import Shield, unbroken
+from tidemark.storage import delta as deltas
+
+_RULES: Final = (
+    "ColumnPruning",
+    "CollapseProject",
+    "CollapseWindow",
+    "CombineUnions",
+    "ConstantPropagation",
+    "ConvertToLocalRelation",
+    "CostBasedJoinReorder",
+    "DecimalAggregates",
+    "EliminateAggregateFilter",
+    "EliminateDistinct",
+    "EliminateLimits",
+    "EliminateOuterJoin",
+    "EliminateSorts",
+    "FoldablePropagation",
+    "GenerateOptimization",
+    "InferFiltersFromConstraints",
+    "InferFiltersFromGenerate",
+    "InferWindowGroupLimit",
+    "LimitPushDown",
+    "LimitPushDownThroughWindow",
+    "MergeScalarSubqueries",
+    "MergeSubplans",
+    "OptimizeOneRowPlan",
+    "OptimizeWindowFunctions",
+    "PropagateEmptyRelation",
+    "PruneFilters",
+    "PushDownLeftSemiAntiJoin",
+    "PushLeftSemiLeftAntiThroughJoin",
+    "PushProjectionThroughUnion",
+    "RemoveNoopOperators",
+    "RemoveRedundantAggregates",
+    "RemoveRedundantAliases",
+    "ReorderJoin",
+    "TransposeWindow",
+    "UnwrapCastInBinaryComparison",
+)
+"""Rules that make other joins, groupings, limits and scans of what is written. Those remain that Spark cannot do
+without, and those that find the keys of a join in its condition. A name that this Spark does not know changes nothing.
+"""
+
+PLAIN: Final = {
+    "spark.sql.optimizer.excludedRules": ",".join(f"org.apache.spark.sql.catalyst.optimizer.{rule}" for rule in _RULES),
+    "spark.sql.adaptive.optimizer.excludedRules": ",".join(
+        f"org.apache.spark.sql.execution.adaptive.{rule}"
+        for rule in ("AQEPropagateEmptyRelation", "DynamicJoinSelection")
+    ),
+    "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
+    "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
+    "spark.sql.parquet.filterPushdown": "false",
+}
+"""Adaptive execution stays on, because it makes many small partitions few, but it may not change the plan."""
+
+
+@contextmanager
+def settings(session: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    """Meanwhile the session has these settings."""
+    before = {key: session.conf.get(key, None) for key in wanted}
+    try:
+        for key, value in wanted.items():
+            session.conf.set(key, value)
+        yield
+    finally:
+        for key, earlier in before.items():
+            if earlier is None:
+                session.conf.unset(key)
+            else:
+                session.conf.set(key, earlier)
+
 
 Result = TypeVar("Result")
 
@@ -31,39 +105,60 @@ Result = TypeVar("Result")
 class Statements:
     """Runs statements in a session of its own, which begins with the first of them.
 
+    Whatever Spark is asked, it is asked in one thread beside the caller's: Ctrl-C ends a statement, but never breaks
+    off the talk with Spark, and what is remembered of views is always what Spark has.
+
     Views of stored relations are kept from statement to statement, since making one costs more than many a
     statement; those of given relations go with theirs.
     """
 
-    def __init__(self, session: Callable[[], SparkSession], root: Path, options: Options) -> None:
+    def __init__(self, session: Callable[[], SparkSession], verified: Verified, options: Options) -> None:
         self.count = 0
         self._start = session
+        self._given: SparkSession | None = None
         self._session: SparkSession | None = None
-        self._root = root
+        self._shield = Shield(self._cancel)
+        self._verified = verified
         self._options = options
         self._numbered = 0
         self._bases: dict[tuple[str, tuple[DataFile, ...]], str] = {}
         self._tails: dict[int, tuple[pa.Table, str]] = {}
+        self._plainly = False
 
     @property
     def session(self) -> SparkSession:
+        """Our own session; only for what ``_asked`` runs."""
         if self._session is None:
-            self._session = own_session(self._start())
+            assert self._given is not None
+            self._session = own_session(self._given)
         return self._session
+
+    def _asked(self, ask: Callable[[], Result]) -> Result:
+        """Let the thread that speaks with Spark do this."""
+        if self._given is None:
+            self._given = self._start()  # by the caller's thread, since each has an active session of its own
+        return self._shield.call(ask)
 
     def weighted(self, plan: Plan, given: Mapping[str, pa.Table], relations: Relations) -> pa.Table:
         """The plan's net rows with their weights.
 
         What is expected to be small is added up here: that saves Spark a shuffle, which costs more.
         """
-        with self._compiler(plan, given, relations) as compiler:
-            if is_small(plan, compiler.dialect.sizes):
-                return deltas.net(self._collected(compiler.entries(plan)).combine_chunks())
-            return self._collected(compiler.weighted(plan))
+
+        def ask() -> pa.Table:
+            with self._compiler(plan, given, relations) as compiler:
+                if is_small(plan, compiler.dialect.sizes):
+                    return deltas.net(self._collected(compiler.entries(plan)).combine_chunks())
+                return self._collected(compiler.weighted(plan))
+
+        return self._asked(ask)
 
     def rows(self, plan: Plan, given: Mapping[str, pa.Table], relations: Relations) -> pa.Table:
-        with self._compiler(plan, given, relations) as compiler:
-            return self._collected(compiler.rows(plan))
+        def ask() -> pa.Table:
+            with self._compiler(plan, given, relations) as compiler:
+                return self._collected(compiler.rows(plan))
+
+        return self._asked(ask)
 
     def write(
         self,
@@ -73,18 +168,25 @@ class Statements:
         store: Callable[[DataFrame], Result],
     ) -> Result:
         """Let ``store`` write the plan's rows."""
-        with self._compiler(plan, given, relations) as compiler:
-            return self._ran(compiler.rows(plan), store)
+
+        def ask() -> Result:
+            with self._compiler(plan, given, relations) as compiler:
+                return self._ran(compiler.rows(plan), store)
+
+        return self._asked(ask)
 
     def run(self, text: str, use: Callable[[DataFrame], Result]) -> Result:
         """Run a statement of the engine's own, over views from ``file_view`` and ``table_views``."""
-        return self._ran(text, use)
+        return self._asked(lambda: self._ran(text, use))
 
     def explain(self, plan: Plan, given: Mapping[str, pa.Table], relations: Relations) -> str:
         """The physical plan of a differential, as Spark tells it; for tests and for people who wonder."""
-        with self._compiler(plan, given, relations) as compiler:
-            shown = self.session.sql(f"EXPLAIN {compiler.entries(plan)}").toArrow()
-        return str(shown.column(0)[0].as_py())
+
+        def ask() -> pa.Table:
+            with self._compiler(plan, given, relations) as compiler:
+                return self.session.sql(f"EXPLAIN {compiler.entries(plan)}").toArrow()
+
+        return str(self._asked(ask).column(0)[0].as_py())
 
     @contextmanager
     def table_views(self, tables: Mapping[str, pa.Table]) -> Iterator[dict[str, str]]:
@@ -92,24 +194,26 @@ class Statements:
         names: dict[str, str] = {}
         try:
             for name, table in tables.items():
-                names[name] = self._table_view("given", table)
+                names[name] = self._asked(partial(self._table_view, "given", table))
             yield names
         finally:
-            self._drop(names.values())
+            self._asked(partial(self._drop, names.values()))
 
     @contextmanager
     def file_view(self, relation: Relation, files: tuple[DataFile, ...]) -> Iterator[str]:
         """A temporary view of some base files of a relation."""
-        name = self._file_view(relation, files)
+        name = self._asked(partial(self._file_view, relation, files))
         try:
             yield name
         finally:
-            self._drop([name])
+            self._asked(partial(self._drop, [name]))
 
     def keep_only(self, relations: Relations) -> None:
         """Drop the views of what is no longer stored."""
-        if self._session is None:
-            return
+        if self._session is not None:
+            self._asked(partial(self._keep_only, relations))
+
+    def _keep_only(self, relations: Relations) -> None:
         bases = {(relation.directory, relation.files) for relation in relations.values()}
         tails = {id(part) for relation in relations.values() for part in relation.tail}
         stale = [view for key, view in self._bases.items() if key not in bases]
@@ -118,8 +222,20 @@ class Statements:
         self._tails = {key: kept for key, kept in self._tails.items() if key in tails}
         self._drop(stale)
 
+    @contextmanager
+    def plainly(self) -> Iterator[None]:
+        """Meanwhile statements run as for an audit. Where none runs, Spark need not begin."""
+        self._plainly = True
+        try:
+            yield
+        finally:
+            self._plainly = False
+
     def interrupt(self) -> None:
         """Let the statement fail that another thread runs. All that the session runs is ours, so no tag is needed."""
+        unbroken(self._cancel)
+
+    def _cancel(self) -> None:
         session = self._session
         if session is not None:
             with suppress(Exception):  # a Spark that is gone has nothing to interrupt; the statement says what happened
@@ -129,6 +245,7 @@ class Statements:
         if self._session is not None:
             self.keep_only({})
             self._session = None
+        self._shield.close()
 
     @contextmanager
     def _compiler(self, plan: Plan, given: Mapping[str, pa.Table], relations: Relations) -> Iterator[SparkCompiler]:
@@ -158,9 +275,11 @@ class Statements:
     def _file_view(self, relation: Relation, files: tuple[DataFile, ...]) -> str:
         fields = zip(relation.columns, relation.schema.types, strict=True)
         schema = ", ".join(f"{quote(name)} {spark_type(type)}" for name, type in fields)
-        paths = [(self._root / relation.directory / file.path).as_posix() for file in files]
+        self._verified.must_be_whole(relation.directory, files)
+        paths = [(self._verified.root / relation.directory / file.path).as_posix() for file in files]
         with _translating():
-            frame = self.session.read.schema(schema).parquet(*paths)
+            reader = self.session.read.schema(schema).option("parquet.page.verify-checksum.enabled", "true")
+            frame = reader.parquet(*paths)
             return self._view("base", frame.toDF(*(f"c{i}" for i in range(len(relation.columns)))))
 
     def _table_view(self, kind: str, table: pa.Table) -> str:
@@ -188,7 +307,7 @@ class Statements:
 
     def _ran(self, text: str, use: Callable[[DataFrame], Result]) -> Result:
         self.count += 1
-        with _translating():
+        with _translating(), settings(self.session, PLAIN if self._plainly else {}):
             return use(self.session.sql(text))
 
 

@@ -3,28 +3,39 @@
 Each row is one record (a transaction or a merge) under a sequence number, with its small deltas inline as Arrow. A
 row is there or it is not, so a transaction over many relations is committed whole or not at all; everything that
 its record names was written before.
+
+What the records of a lake say, without what later ones have replaced.
+
+Notes and what is kept of forgotten logs are written anew each time; only the last of each counts. Without this a lake
+would grow with every subscriber that says how far it has come, and with every cut of a log with lagging consumers.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import logging
+import uuid
+import zlib
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError
 
 from tidemark.engines.spark import inline
-from tidemark.engines.spark.condensing import condensed
+from tidemark.engines.spark.delta_log import LOG, Append, checkpoints, entries, entry_path
 from tidemark.engines.spark.inline import Log, Small
-from tidemark.engines.spark.options import Options
 from tidemark.engines.spark.records import (
     Committed,
+    Merged,
     Noted,
     Record,
     are_commits,
@@ -34,12 +45,48 @@ from tidemark.engines.spark.records import (
     record_from_json,
     record_to_json,
 )
+from tidemark.engines.spark.seals import LAST_CHECKPOINT, Seal, Seals, no_panic, verify_parts, verify_transactions
+from tidemark.engines.spark.session import Options
 from tidemark.errors import TidemarkError
-from tidemark.log.commit import Logged
-from tidemark.log.entries import runs_of
-from tidemark.log.streams import from_bytes, read_many, to_bytes
+from tidemark.storage.commit import Logged
+from tidemark.storage.disk import sync, write_new
+from tidemark.storage.streams import from_bytes, read_many, runs_of, to_bytes
 
+
+def condensed(records: Sequence[Record]) -> list[Record | None]:
+    """For each record what still counts of it: all of them together say the same as before. None if nothing does.
+
+    A note that was taken away need not be said to be: whatever noted it says so no longer.
+    """
+    later_notes: set[str] = set()
+    later_marks: set[str] = set()
+    traces = 0
+    result: list[Record | None] = []
+    for record in reversed(records):
+        if isinstance(record, Merged):
+            result.append(record)
+            continue
+        notes = _last(record.notes, later_notes)
+        later_notes |= record.notes.keys()
+        if isinstance(record, Committed):
+            later_marks |= {*record.dropped, *(created.relation for created in record.created)}
+            result.append(replace(record, notes=notes))
+            continue
+        marks = {name: up_to for name, up_to in record.forgotten.items() if name not in later_marks}
+        later_marks |= record.forgotten.keys()
+        reach, traces = (record.traces if record.traces > traces else 0), max(traces, record.traces)
+        is_said = bool(notes or marks or reach)
+        result.append(replace(record, notes=notes, forgotten=marks, traces=reach) if is_said else None)
+    return result[::-1]
+
+
+def _last(notes: Mapping[str, str | None], later: Collection[str]) -> dict[str, str | None]:
+    return {name: text for name, text in notes.items() if text is not None and name not in later}
+
+
+_logger = logging.getLogger("tidemark.spark")
 APPLICATION: Final = "tidemark"
+COMMIT_UNKNOWN: Final = "commit_unknown"
 COMPACTED_BYTES: Final = 16 * 1024 * 1024
 """Files of this size are left alone, so that compaction stays cheap however long the log grows."""
 
@@ -65,7 +112,7 @@ _NO_HOOKS: Final = PostCommitHookProperties(create_checkpoint=False, cleanup_exp
 
 
 @dataclass(frozen=True)
-class Row:
+class TransactionRow:
     """One row of the table; ``trace`` is None for a merge."""
 
     sequence: int
@@ -77,7 +124,7 @@ class Row:
 
 @dataclass(frozen=True)
 class _Recent:
-    row: Row
+    row: TransactionRow
     deltas: Mapping[str, pa.Table]
     size_bytes: int
 
@@ -85,10 +132,17 @@ class _Recent:
 class Transactions:
     """The open table. Not safe for two writers: the lake's lock sees to that."""
 
-    def __init__(self, path: Path, options: Options) -> None:
+    def __init__(self, path: Path, options: Options, seals: Seals, *, is_sealed: bool = True) -> None:
         self._path = path
         self._options = options
+        self._seals = seals
+        if is_sealed:
+            verify_transactions(path, seals)
         self._table = _opened(path)
+        if is_sealed:
+            verify_parts(path, self._parts(), seals)
+        self._must_seal = True
+        self._sealed({})
         self.sequence = self._table.transaction_version(APPLICATION) or 0
         self._recent: deque[_Recent] = deque()
         self._recent_bytes = 0
@@ -100,11 +154,20 @@ class Transactions:
         last: int | None = pc.max(found.column("version").filter(are_commits(found.column("record")))).as_py()
         return last or 0
 
-    def rows(self) -> list[Row]:
+    def times(self) -> pa.Table:
+        """The versions and times of the transactions that are there."""
+        found = self._read(["version", "time", "record"])
+        found = found.filter(are_commits(found.column("record"))).select(["version", "time"]).sort_by("version")
+        return found.set_column(1, "time", found.column("time").cast(pa.timestamp("us")))
+
+    def rows(self) -> list[TransactionRow]:
         """The rows in order, without traces and deltas, and without those that have nothing but small deltas."""
         found = self._read(["sequence", "version", "time", "record"])
         found = found.filter(pc.invert(are_plain(found.column("record")))).sort_by("sequence")
-        return [Row(r["sequence"], r["version"], r["time"], record_from_json(r["record"])) for r in found.to_pylist()]
+        return [
+            TransactionRow(r["sequence"], r["version"], r["time"], record_from_json(r["record"]))
+            for r in found.to_pylist()
+        ]
 
     def small_deltas(self, settled: Mapping[str, int]) -> dict[str, list[Small]]:
         """The small deltas of each relation in and after the row where it is settled, in order."""
@@ -156,7 +219,8 @@ class Transactions:
     def append(
         self, record: Record, time: dt.datetime, trace: str | None = None, deltas: Mapping[str, pa.Table] | None = None
     ) -> int:
-        """Append one row: the commit point. When it raises, the row is not there."""
+        """Append one row: the commit point. When it raises a TidemarkError, the row is not there, unless that says that
+        it is not known. After any other exception it may be there or not."""
         sequence = self.sequence + 1
         deltas = deltas or {}
         encoded = {name: to_bytes(delta) for name, delta in deltas.items()}
@@ -166,29 +230,73 @@ class Transactions:
         self._write(table, sequence)
         self.sequence = sequence
         self._uncompacted += 1
-        self._remember(Row(sequence, record.version, moment, record, trace), deltas, encoded)
+        self._remember(TransactionRow(sequence, record.version, moment, record, trace), deltas, encoded)
         return sequence
 
     def _write(self, table: pa.Table, sequence: int) -> None:
-        properties = CommitProperties(app_transactions=[Transaction(APPLICATION, sequence)])
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
+        rows = sink.getvalue().to_pybytes()
+        part = self._path / f"part-{uuid.uuid4().hex}.parquet"
+        said = Append(part.name, len(rows), zlib.crc32(rows), sequence, table.num_rows)
+        # By the names that are there, not by memory, which an interrupt may have left behind.
+        entry, data = entry_path(self._path, max(entries(self._path)) + 1), said.encoded(APPLICATION)
         try:
-            write_deltalake(
-                self._table,
-                table,
-                mode="append",
-                commit_properties=properties,
-                post_commithook_properties=_NO_HOOKS,
-            )
+            write_new(part, rows, is_synced=self._options.power)
+            write_new(entry, data, is_synced=self._options.power)
         except BaseException as error:
-            # The append may have happened although the call failed: only the table itself knows.
-            self._table = _opened(self._path)
-            if self._table.transaction_version(APPLICATION) == sequence:
-                return
-            if isinstance(error, DeltaError | OSError):
-                raise TidemarkError("storage_failed", f"the commit could not be written: {error}") from error
-            raise
+            # The append may have happened although the call failed: only the log itself knows.
+            if not _is_there(entry, data, error):
+                part.unlink(missing_ok=True)
+                if isinstance(error, OSError):
+                    raise TidemarkError("storage_failed", f"the commit could not be written: {error}") from error
+                raise
+            if not isinstance(error, OSError):
+                raise  # it is committed, and whoever interrupts is told so by what is read again
+        self._sealed({part: Seal(said.size, said.checksum), entry: Seal(len(data), zlib.crc32(data))})
 
-    def _remember(self, row: Row, deltas: Mapping[str, pa.Table], encoded: Mapping[str, bytes]) -> None:
+    def _sealed(self, written: dict[Path, Seal]) -> None:
+        """Seal an append, or what has no seal yet. It is committed, and tells by its own checksums that it is whole:
+        this need not succeed."""
+        try:
+            if self._must_seal:
+                self._seal()
+            else:
+                self._seals.put(written)
+        except OSError:
+            self._must_seal = True
+            _logger.warning("the last commit could not be sealed", exc_info=True)
+
+    def _seal(self) -> None:
+        """Seal all that belongs to the table and has no seal: entries, checkpoints and files of rows.
+
+        What delta-rs wrote is on the disk before it is sealed, since what it replaces goes next.
+        """
+        self._must_seal = True
+        # In this order: an entry that has a seal adds nothing that has none, wherever the write is cut short.
+        new = [path for path in self.files() if path not in self._seals]
+        for path in (*new, *((self._path, self._path / LOG) if new else ())):
+            sync(path)
+        self._seals.add(new)
+        self._must_seal = False
+
+    def _parts(self) -> list[str]:
+        """The files that hold the rows of the table, by name."""
+        self._current()
+        return [unquote(uri.rsplit("/", 1)[1]) for uri in self._table.file_uris()]
+
+    def files(self) -> list[Path]:
+        """All files that the table needs: those of rows, entries of its log in order, and checkpoints."""
+        parts = [self._path / name for name in self._parts()]
+        written = entries(self._path)
+        return [*parts, *(written[version] for version in sorted(written)), *checkpoints(self._path).values()]
+
+    def _current(self) -> DeltaTable:
+        """The table with what was appended since it was last read."""
+        self._table.update_incremental()
+        return self._table
+
+    def _remember(self, row: TransactionRow, deltas: Mapping[str, pa.Table], encoded: Mapping[str, bytes]) -> None:
         size = sum(len(data) for data in encoded.values()) + len(row.trace or "") + 200
         self._recent.append(_Recent(row, deltas, size))
         self._recent_bytes += size
@@ -199,17 +307,22 @@ class Transactions:
         """Rewrite the many one-row files into a large one; without this commits get slower and slower."""
         if self._uncompacted < self._options.compact_every:
             return False
-        self._table.optimize.compact(target_size=COMPACTED_BYTES)
-        self._table.create_checkpoint()
-        # All files that are not in the table, because the names of removed ones are not remembered.
-        self._table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False, full=True)
-        self._table.cleanup_metadata()
+        table = self._current()
+        with self._maintaining():
+            table.optimize.compact(target_size=COMPACTED_BYTES)
+            self._seal()
+            table.create_checkpoint()
+            self._seal()
+            # All files that are not in the table, because the names of removed ones are not remembered.
+            table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False, full=True)
+            table.cleanup_metadata()
+        self._seals.forget_missing(self._path)
         self._uncompacted = 0
         return True
 
-    def forget(self, is_needed: Callable[[str, int, int], bool]) -> None:
+    def forget(self, is_needed: Callable[[str, int, int], bool], oldest: int) -> None:
         """Rewrite the table without the deltas that nobody needs, by relation, sequence and version, without what later
-        records have replaced, forgotten traces, and rows that then say nothing.
+        records have replaced, forgotten traces, and rows before the ``oldest`` version that then say nothing.
 
         It is one Delta commit, which is there or is not.
         """
@@ -229,15 +342,16 @@ class Transactions:
             trace = None if r["version"] <= traces else r["trace"]
             rows.append({**r, **parts, "record": record_to_json(record), "trace": trace})
         properties = CommitProperties(app_transactions=[Transaction(APPLICATION, self.sequence)])
-        rewritten = _saying_something(pa.Table.from_pylist(rows, schema=_SCHEMA), self.version())
-        write_deltalake(
-            self._table,
-            rewritten,
-            mode="overwrite",
-            commit_properties=properties,
-            post_commithook_properties=_NO_HOOKS,
-        )
-        self._table = _opened(self._path)
+        rewritten = _saying_something(pa.Table.from_pylist(rows, schema=_SCHEMA), min(oldest, self.version()))
+        with self._maintaining():
+            write_deltalake(
+                self._current(),
+                rewritten,
+                mode="overwrite",
+                commit_properties=properties,
+                post_commithook_properties=_NO_HOOKS,
+            )
+            self._table = _opened(self._path)
         self._recent.clear()
         self._recent_bytes = 0
         self._uncompacted = self._options.compact_every
@@ -261,14 +375,25 @@ class Transactions:
         ]
 
     def _read(self, columns: list[str], filters: list[tuple[str, str, int]] | None = None) -> pa.Table:
-        return self._table.to_pyarrow_table(columns=columns, filters=filters)
+        return self._current().to_pyarrow_table(columns=columns, filters=filters)
+
+    @contextmanager
+    def _maintaining(self) -> Iterator[None]:
+        """While delta-rs writes to the log: whatever of it comes to be is sealed."""
+        try:
+            yield
+        finally:
+            (self._path / LOG / LAST_CHECKPOINT).unlink(missing_ok=True)
+            self._must_seal = True
+            self._seal()
 
 
-def _saying_something(rows: pa.Table, last: int) -> pa.Table:
-    """The rows without those of transactions of which nothing is kept; that of the last version says which it is."""
+def _saying_something(rows: pa.Table, oldest: int) -> pa.Table:
+    """The rows without those of older transactions of which nothing is kept. Others say when they were committed, and
+    that of the last version which it is."""
     is_empty = pc.equal(pc.list_value_length(rows.column("relations")), 0)
     is_untraced = pc.is_null(rows.column("trace"))
-    is_plain = pc.and_(are_plain(rows.column("record")), pc.not_equal(rows.column("version"), last))
+    is_plain = pc.and_(are_plain(rows.column("record")), pc.less(rows.column("version"), oldest))
     return rows.filter(pc.invert(pc.and_(is_plain, pc.and_(is_empty, is_untraced))))
 
 
@@ -280,11 +405,12 @@ def _naming_files(rows: pa.Table) -> pa.ChunkedArray:
 
 def _opened(path: Path) -> DeltaTable:
     try:
-        if DeltaTable.is_deltatable(path.as_uri()):
-            return _configured(DeltaTable(path.as_uri()))
-        if path.exists() and any(path.glob("*.parquet")):
-            raise TidemarkError("not_a_database", f"{path} has lost its Delta log", hint="restore it from a backup")
-        return DeltaTable.create(path.as_uri(), _SCHEMA, name="transactions", configuration=_CONFIGURATION)
+        with no_panic(path.name):
+            if DeltaTable.is_deltatable(path.as_uri()):
+                return _configured(DeltaTable(path.as_uri()))
+            if path.exists() and any(path.glob("*.parquet")):
+                raise TidemarkError("not_a_database", f"{path} has lost its Delta log", hint="restore it from a backup")
+            return DeltaTable.create(path.as_uri(), _SCHEMA, name="transactions", configuration=_CONFIGURATION)
     except DeltaError as error:
         raise TidemarkError(
             "not_a_database",
@@ -297,3 +423,11 @@ def _configured(table: DeltaTable) -> DeltaTable:
     if not _CONFIGURATION.items() <= table.metadata().configuration.items():
         table.alter.set_table_properties(_CONFIGURATION)
     return table
+
+
+def _is_there(entry: Path, data: bytes, failure: BaseException) -> bool:
+    """Whether an entry of the log was written by a call that failed."""
+    try:
+        return entry.is_file() and entry.read_bytes() == data
+    except OSError as error:
+        raise TidemarkError("commit_unknown", f"the transactions cannot be read: {error}") from failure

@@ -1,0 +1,148 @@
+"""What follows from a plan alone, derived once; and how large it becomes when it is taken apart.
+
+The network's plans come back with every transaction, as the same objects. What is worked out about one is kept with
+it and goes with it; plans never change, so it cannot go stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import prod
+from typing import Final, Generic, TypeVar
+
+from tidemark.algebra.plans import Aggregate, Difference, Distinct, Fixpoint, Intersection, Plan, Union, leaves, walk
+
+T = TypeVar("T")
+
+
+class Once(Generic[T]):
+    """A recursive function of plans: its own rule, given itself for the inputs. A part that stands in several places is
+    looked at once.
+
+    >>> from tidemark.algebra.plans import Given, Join
+    >>> from tidemark.algebra.expressions import TRUE
+    >>> from tidemark.algebra.types import Schema
+    >>> depth = Once(lambda plan, of: 1 + max((of(child) for child in plan.inputs()), default=0))
+    >>> plan = Given("delta", Schema(()))
+    >>> for _ in range(100):
+    ...     plan = Join(plan, plan, TRUE)
+    >>> depth(plan)
+    101
+    """
+
+    def __init__(self, rule: Callable[[Plan, Callable[[Plan], T]], T]) -> None:
+        self._rule = rule
+        self._known: dict[int, tuple[Plan, T]] = {}
+
+    def __call__(self, plan: Plan) -> T:
+        known = self._known.get(id(plan))
+        if known is None:
+            # The plan is kept too, so that its identity cannot be taken by another one.
+            known = self._known[id(plan)] = (plan, self._rule(plan, self))
+        return known[1]
+
+
+class PerPlan(Generic[T]):
+    """A function of a plan that remembers its results.
+
+    >>> from tidemark.algebra.plans import Given
+    >>> from tidemark.algebra.types import Schema
+    >>> width = PerPlan(lambda plan: len(plan.schema))
+    >>> width(Given("delta", Schema(())))
+    0
+    """
+
+    def __init__(self, derive: Callable[[Plan], T]) -> None:
+        self._derive = derive
+        self._name = f"_derived_{id(self)}"  # functions of plans stay as long as their modules
+
+    def __call__(self, plan: Plan) -> T:
+        if self._name not in plan.__dict__:
+            plan.__dict__[self._name] = self._derive(plan)
+        kept: T = plan.__dict__[self._name]
+        return kept
+
+
+def term_count(plan: Plan) -> int:
+    """How many joins of leaves the plan is a union of, once unions are moved above joins.
+
+    A grouping is one leaf: it is kept as a state of its own.
+
+    >>> from tidemark.algebra.expressions import TRUE
+    >>> from tidemark.algebra.plans import Join, Values
+    >>> from tidemark.algebra.types import Schema
+    >>> one = Values(((),), Schema(()))
+    >>> term_count(Join(Union((one, one)), Union((one, one, one)), TRUE))
+    6
+    """
+    return _term_count(plan)
+
+
+def _counted(plan: Plan) -> int:
+    if isinstance(plan, Distinct | Aggregate | Difference | Intersection | Fixpoint):
+        return 1
+    if isinstance(plan, Union):
+        return sum([term_count(part) for part in plan.parts])
+    return prod([term_count(child) for child in plan.inputs()])
+
+
+_term_count: Final = PerPlan(_counted)
+
+
+def is_tangled(plan: Plan) -> bool:
+    """Whether parts of the plan stand in so many places that it must not be written out as the tree that it denotes.
+
+    An outer join reads each of its sides several times, and a chain of them the first side some 2ⁿ times.
+
+    >>> from tidemark.algebra.expressions import TRUE
+    >>> from tidemark.algebra.plans import Join, Values
+    >>> from tidemark.algebra.types import Schema
+    >>> plan = Values(((),), Schema(()))
+    >>> for _ in range(20):
+    ...     plan = Join(plan, plan, TRUE)
+    >>> is_tangled(plan)
+    True
+    """
+    return _is_tangled(plan)
+
+
+MOST_TREE: Final = 600
+MOST_TIMES: Final = 3
+_is_tangled: Final = PerPlan(
+    lambda plan: tree_size(plan) > MOST_TREE and tree_size(plan) > MOST_TIMES * sum(1 for _ in walk(plan))
+)
+
+
+def leaves_read(plan: Plan) -> Iterator[tuple[Plan, int]]:
+    """Each leaf of the plan, and how often engines read it: parts of a tangled plan are evaluated once."""
+    return ((leaf, 1 if is_tangled(plan) else times) for leaf, times in leaves(plan))
+
+
+def repeated_parts(plan: Plan) -> list[Plan]:
+    """The parts that stand in several places of the plan, each after those in it; small ones are left out."""
+    times: dict[Plan, int] = {}
+    order: dict[Plan, None] = {}
+    waiting: list[tuple[Plan, bool]] = [(plan, False)]
+    seen: set[Plan] = set()
+    while waiting:
+        part, is_done = waiting.pop()
+        if is_done:
+            order[part] = None
+        elif part not in seen:
+            seen.add(part)
+            waiting.append((part, True))
+            for child in part.inputs():
+                times[child] = times.get(child, 0) + 1
+                waiting.append((child, False))
+    return [part for part in order if times.get(part, 0) > 1 and tree_size(part) >= FEW_PARTS]
+
+
+FEW_PARTS: Final = 4
+
+
+def tree_size(plan: Plan) -> int:
+    """How many parts the plan has, as often as they stand in it; worked out once."""
+    return _tree_size(plan)
+
+
+_tree_size: Final[PerPlan[int]] = PerPlan(lambda plan: 1 + sum([tree_size(child) for child in plan.inputs()]))

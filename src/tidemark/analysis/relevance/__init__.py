@@ -1,0 +1,1 @@
+"""When a change cannot matter to a view."""

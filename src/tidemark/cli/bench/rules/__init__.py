@@ -1,1 +1,0 @@
-"""The cost of many active rules: ``tidemark bench --rules N``."""

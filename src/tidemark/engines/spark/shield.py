@@ -1,0 +1,141 @@
+"""Calls that no signal breaks off: they run in a thread of their own, since Python raises in its main thread alone.
+
+The libraries that speak with Spark do not bear an exception in the midst of a call: the rest of an answer would stay in
+a socket and be taken for that of the next question. So the caller waits for a thread that asks. An exception that comes
+while it waits, as Ctrl-C raises one, ends what is asked, and is raised when that has ended.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Final, Generic, TypeVar, cast
+
+AGAIN_SECONDS: Final = 0.05
+"""Who works is asked again after this time to stop: it may have been between two steps."""
+
+Result = TypeVar("Result")
+
+
+class _Call(Generic[Result]):
+    """A function that a thread is to call, and what came of it."""
+
+    def __init__(self, function: Callable[[], Result]) -> None:
+        self._function = function
+        self._result: Result | None = None
+        self._error: BaseException | None = None
+        self._over = threading.Lock()
+        self._over.acquire()
+        self._ending = threading.Lock()
+        self._is_wanted, self._is_done = True, False
+
+    def make(self) -> None:
+        """Call the function, unless nobody waits any more."""
+        try:
+            if self._is_wanted:
+                self._result = self._function()
+        except BaseException as error:
+            self._error = error
+        finally:
+            with self._ending:  # so that nobody stops what comes next
+                self._is_done = True
+            self._over.release()
+
+    def wait(self, stop: Callable[[], None]) -> None:
+        """Wait for the end. What is raised meanwhile stops the call, and is raised when it has ended."""
+        raised: BaseException | None = None
+        while not self._is_done:
+            try:
+                self._over.acquire()
+            except BaseException as error:
+                raised = error
+                self.give_up(stop)
+        if raised is not None:
+            raise raised
+
+    def give_up(self, stop: Callable[[], None]) -> None:
+        """Let the call end soon."""
+        if self._is_wanted and not self._is_done:
+            self._is_wanted = False
+            threading.Thread(target=self._stop, args=(stop,), name="tidemark stopping spark", daemon=True).start()
+
+    def _stop(self, stop: Callable[[], None]) -> None:
+        while True:
+            with self._ending:
+                if self._is_done:
+                    return
+                stop()
+            time.sleep(AGAIN_SECONDS)
+
+    def outcome(self) -> Result:
+        if self._error is not None:
+            raise self._error
+        return cast(Result, self._result)
+
+
+_Calls = SimpleQueue["_Call[object] | None"]
+
+
+class Shield:
+    """Calls functions one after the other in its thread; ``stop`` lets the one that runs fail.
+
+    What follows a call that was given up waits until that has ended, even if its caller could not.
+    """
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self._stop = stop
+        self._calls: _Calls = SimpleQueue()
+        self._turn = threading.Lock()
+        self._is_serving = False
+
+    def call(self, function: Callable[[], Result]) -> Result:
+        if getattr(_within, "calls", None) is self._calls:
+            return function()
+        if not self._is_serving:
+            # An exception in between may leave two threads, of which one works at a time, but never none.
+            serving = threading.Thread(
+                target=_serve, args=(self._calls, self._turn), name="tidemark spark", daemon=True
+            )
+            serving.start()
+            self._is_serving = True
+        call = _Call(function)
+        try:
+            self._calls.put(cast("_Call[object]", call))
+            call.wait(self._stop)
+        except BaseException:
+            call.give_up(self._stop)
+            raise
+        return call.outcome()
+
+    def close(self) -> None:
+        """Let the thread end after what it does. A later call begins another one."""
+        before, self._calls, self._is_serving = self._calls, SimpleQueue(), False
+        before.put(None)
+
+
+def unbroken(function: Callable[[], Result]) -> Result:
+    """Call one function so that no signal breaks it off; nothing stops it. Signals raise in the main thread alone."""
+    if threading.current_thread() is not threading.main_thread():
+        return function()
+    shield = Shield(lambda: None)
+    try:
+        return shield.call(function)
+    finally:
+        shield.close()
+
+
+_within = threading.local()
+"""In a thread that serves: the queue that it serves."""
+
+
+def _serve(calls: _Calls, turn: threading.Lock) -> None:
+    _within.calls = calls
+    while (call := calls.get()) is not None:
+        with turn:
+            call.make()
+        del call  # its result is not ours to keep
+    with suppress(Exception):
+        calls.put(None)  # for another thread that serves this queue

@@ -1,0 +1,253 @@
+"""Writing the files that a commit names, before the commit: invisible until then, removed when it fails.
+
+Staging a commit: everything that its record will name is written first.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+
+from tidemark.algebra.plans import Plan, Project, Stored
+from tidemark.algebra.types import WEIGHT
+from tidemark.engines.spark.in_process import InProcess
+from tidemark.engines.spark.integrity import Verified
+from tidemark.engines.spark.lake import Lake
+from tidemark.engines.spark.records import Altered, Changed, Committed, Created, DataFile
+from tidemark.engines.spark.relations import Relation, Relations, begin
+from tidemark.engines.spark.routing import reads_nothing, without_empty
+from tidemark.engines.spark.session import Options
+from tidemark.engines.spark.statements import Statements
+from tidemark.storage import delta as deltas
+from tidemark.storage.commit import Alteration, Commit, Creation
+from tidemark.storage.disk import checksum_of, sync
+
+ROW_GROUP: Final = 128 * 1024
+BLOCK_BYTES: Final = 16 * 1024 * 1024
+"""Of the row groups that Spark writes: short ones can be passed over one by one, and read side by side."""
+CHANGES: Final = "_changes"
+"""The folder of weighted entries within a relation's; Delta readers pass over names that begin with ``_``."""
+
+
+class Staging:
+    """The files staged for one commit or merge."""
+
+    def __init__(self, verified: Verified, *, power: bool = False) -> None:
+        self._root = verified.root
+        self._verified = verified
+        self._power = power
+        self._written: list[Path] = []
+        self._directories: list[Path] = []
+        self.is_named = False
+        """Whether a record may name the files. Then they stay until that is known."""
+
+    @contextmanager
+    def discarded_on_failure(self) -> Iterator[None]:
+        """Remove what was staged if an exception comes before a record can name it."""
+        try:
+            yield
+        except BaseException:
+            if not self.is_named:
+                self.discard()
+            raise
+
+    def begin(self, directory: str) -> None:
+        """Make the folder of a relation to be created."""
+        path = self._root / directory
+        path.mkdir(parents=True)
+        self._directories.append(path)
+
+    def rows(self, directory: str, rows: pa.Table) -> tuple[DataFile, ...]:
+        """Stage plain rows. They are sorted by nothing: files keep the order of arrival, which prunes well enough."""
+        if not rows.num_rows:
+            return ()
+        return (self._write(directory, f"part-{uuid.uuid4().hex}.parquet", rows),)
+
+    def weighted(self, directory: str, entries: pa.Table) -> tuple[DataFile, ...]:
+        if not entries.num_rows:
+            return ()
+        return (self._write(directory, f"{CHANGES}/{uuid.uuid4().hex}.parquet", entries),)
+
+    def written(self, directory: str, write: Callable[[Path], None]) -> tuple[DataFile, ...]:
+        """Stage a file of rows that ``write`` makes at the path that it gets."""
+        name = f"part-{uuid.uuid4().hex}.parquet"
+        path = self._root / directory / name
+        self._written.append(path)
+        write(path)
+        return (self._named(directory, name, pq.read_metadata(path).num_rows),)
+
+    def frame(self, directory: str, frame: DataFrame) -> tuple[DataFile, ...]:
+        """Stage what Spark computes: it writes a folder of files, and those that hold rows are named."""
+        folder = f"part-{uuid.uuid4().hex}"
+        path = self._root / directory / folder
+        self._written.append(path)
+        writer = frame.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+        writer = writer.option("parquet.block.size", str(BLOCK_BYTES))
+        writer = writer.option("parquet.page.write-checksum.enabled", "true")
+        writer.parquet(path.as_posix())
+        files = []
+        for found in sorted(path.glob("*.parquet")):
+            rows = pq.read_metadata(found).num_rows
+            if rows:
+                files.append(self._named(directory, f"{folder}/{found.name}", rows))
+        for checksums in path.glob(".*.crc"):
+            checksums.unlink()  # Hadoop's, which only Hadoop looks at; records have ours
+        return tuple(files)
+
+    def settle(self) -> None:
+        """Before the record that names the files: all of them are on the disk, if that was asked for."""
+        if not self._power:
+            return
+        files = [path for written in self._written for path in (written.rglob("*") if written.is_dir() else [written])]
+        folders = {parent for path in (*files, *self._directories) for parent in path.parents if self._is_ours(parent)}
+        for path in (
+            *(file for file in files if file.is_file()),
+            *sorted(folders | {*self._directories}, reverse=True),
+        ):
+            sync(path)
+
+    def _is_ours(self, folder: Path) -> bool:
+        return folder == self._root or self._root in folder.parents
+
+    def _named(self, directory: str, name: str, rows: int) -> DataFile:
+        """A file that was just written, as the record names it."""
+        file = DataFile(name, rows, *checksum_of(self._root / directory / name))
+        self._verified.know(directory, [file])
+        return file
+
+    def discard(self) -> None:
+        """Remove everything, because the commit failed."""
+        for path in (*self._written, *self._directories):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+    def _write(self, directory: str, name: str, table: pa.Table) -> DataFile:
+        path = self._root / directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._written.append(path)
+        pq.write_table(
+            table, path, row_group_size=ROW_GROUP, compression="zstd", store_schema=False, write_page_checksum=True
+        )
+        return self._named(directory, name, table.num_rows)
+
+
+def expand(entries: pa.Table) -> pa.Table:
+    """The rows of positive weight, each as often as its weight says, without the weight."""
+    inserted = deltas.inserted(entries)
+    weights = inserted.column(WEIGHT)
+    rows = inserted.select(list(range(inserted.num_columns - 1)))
+    if not inserted.num_rows or pc.max(weights).as_py() == 1:
+        return rows
+    indices = [position for position, weight in enumerate(weights.to_pylist()) for _ in range(weight)]
+    return rows.take(pa.array(indices, pa.int64()))
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A record to append, the deltas that go into its row, and all entries that go to the relations' tails."""
+
+    record: Committed
+    inline: Mapping[str, pa.Table]
+    entries: Mapping[str, pa.Table]
+
+
+@dataclass
+class Stager:
+    """Stages one commit."""
+
+    lake: Lake
+    options: Options
+    staging: Staging
+    statements: Statements
+    in_process: InProcess
+    inline: dict[str, pa.Table] = field(default_factory=dict)
+    entries: dict[str, pa.Table] = field(default_factory=dict)
+
+    def stage(self, commit: Commit, relations: Relations) -> Staged:
+        working = {name: relation for name, relation in relations.items() if name not in commit.dropped}
+        altered = []
+        for alteration in commit.altered:
+            new = self._alter(alteration, working)
+            working[alteration.relation] = working[alteration.relation].with_alteration(new, commit.version)
+            altered.append(new)
+        created = []
+        for creation in commit.created:
+            record = self._create(creation, commit, working)
+            # Later ones may read it: relations are filled in order.
+            working[creation.relation] = begin(record, commit.version)
+            created.append(record)
+        changed = tuple(self._change(working[name], delta) for name, delta in commit.deltas.items() if delta.num_rows)
+        committed = Committed(commit.version, commit.catalog, tuple(created), changed, commit.dropped, tuple(altered))
+        committed = replace(committed, notes=dict(commit.notes))
+        return Staged(committed, self.inline, self.entries)
+
+    def _create(self, creation: Creation, commit: Commit, working: Relations) -> Created:
+        name, version = creation.relation, commit.version
+        directory = self.lake.directory(name, internal=creation.internal, version=version)
+        self.staging.begin(directory)
+        empty = Created(name, creation.schema, directory, creation.logged, creation.internal, (), creation.kept)
+        return replace(empty, files=self._filled(creation, begin(empty, version), commit.given, working))
+
+    def _alter(self, alteration: Alteration, working: Relations) -> Altered:
+        """All rows are written anew, with the new columns: any reader of the files finds them there."""
+        before = working[alteration.relation]
+        after = replace(before, schema=alteration.schema)
+        files = self._filled(Creation(before.name, alteration.schema, alteration.rows), after, {}, working)
+        added = before.added + alteration.values
+        return Altered(before.name, alteration.schema, added, files, tuple(file.path for file in before.files))
+
+    def _filled(
+        self, creation: Creation, relation: Relation, given: Mapping[str, pa.Table], working: Relations
+    ) -> tuple[DataFile, ...]:
+        if creation.plan is None:
+            return ()
+        plan = without_empty(creation.plan, {name: stored.rows for name, stored in working.items()})
+        if reads_nothing(plan, working, self.options) or self._is_short(plan, working):
+            rows = self.in_process.rows(plan, given, working).rename_columns(creation.schema.arrow.names)
+            rows = rows.cast(creation.schema.arrow).rename_columns(list(relation.columns))
+            return self.staging.rows(relation.directory, rows)
+        return self.statements.write(
+            plan,
+            given,
+            working,
+            lambda frame: self.staging.frame(relation.directory, frame.toDF(*relation.columns)),
+        )
+
+    def _is_short(self, plan: Plan, working: Relations) -> bool:
+        """Whether the plan only copies a relation of a few rows, which Spark need not be asked for."""
+        if not isinstance(plan, Project) or not isinstance(plan.input, Stored):
+            return False
+        return working[plan.input.relation].rows <= min(self.options.local_rows, self.options.merge_rows)
+
+    def _change(self, relation: Relation, delta: pa.Table) -> Changed:
+        """A small delta stays in memory and goes into the commit's row; of a large one, new rows become base files."""
+        name, directory = relation.name, relation.directory
+        delta = delta.rename_columns(relation.schema.weighted.names).cast(relation.schema.weighted)
+        if self._is_small(delta):
+            self.inline[name] = self.entries[name] = delta
+            return Changed(name, inline=True)
+        rows = expand(delta).rename_columns(list(relation.columns))
+        inserted = self.staging.rows(directory, rows)
+        leaving = deltas.deleted(delta)
+        if not leaving.num_rows:
+            return Changed(name, inserted)
+        self.entries[name] = leaving
+        if self._is_small(leaving):
+            self.inline[name] = leaving
+            return Changed(name, inserted, inline=True)
+        return Changed(name, inserted, self.staging.weighted(directory, leaving))
+
+    def _is_small(self, delta: pa.Table) -> bool:
+        return bool(delta.num_rows <= self.options.inline_rows and delta.nbytes <= self.options.inline_bytes)

@@ -1,0 +1,1 @@
+"""Plans as SQL texts, for the engines that take them."""

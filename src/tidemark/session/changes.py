@@ -1,0 +1,294 @@
+"""What a change does to its table: the delta of an INSERT, UPDATE or DELETE, or of rows that are handed over.
+
+Whoever asks says how plans are evaluated, over what is stored and over what is given to them by name.
+
+Sources without old values: a table is brought to the state that an export, an interface or a file drop gives.
+
+Of the whole state the net change is the difference as bags, taken in the engine:
+
+    Δ = state − table
+
+A source that knows what it wrote since the last time sends that, and the keys of all that it holds (BLAKELEY's
+Procedures 7.1 and 7.2, for one relation):
+
+    T_d = the keys of what was written  ∪  the stored keys that the source does not hold any more
+    Δ   = what was written  −  the stored rows with a key in T_d
+
+All that was written counts into T_d, not only what is known as modified: a key may have been given away again.
+
+A statement that picks rows by columns of the key is one plan for all its values, which are a relation of one row:
+
+    UPDATE r SET b = p1 WHERE k = p2      old and new rows:  π[r.*, r.* with b = p1] (r ⋈[k = p2] {(p1, p2)})
+
+So it is answered by a look-up, as a differential is, and what engines know of a plan is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemark.algebra.coerce import Placeholder
+from tidemark.algebra.expressions import TRUE, Call, Column, Expression, conjuncts, parts_once, transform_all
+from tidemark.algebra.plans import (
+    Difference,
+    Distinct,
+    Filter,
+    Given,
+    Join,
+    Negate,
+    Plan,
+    Project,
+    Scan,
+    Touched,
+    union,
+)
+from tidemark.algebra.scalar import Row, can_fail
+from tidemark.algebra.types import Field, Schema
+from tidemark.errors import TidemarkError
+from tidemark.sql.bind.changes import LEAVING, BoundChange, DeleteRows, InsertQuery, InsertRows, UpdateRows
+from tidemark.sql.catalog.catalog import Table
+from tidemark.state.course import new_rows, side_by_side
+from tidemark.state.rows import Rows, as_table
+from tidemark.storage import delta as delta_tables
+
+NOTHING: Final[Mapping[str, pa.Table]] = {}
+WANTED: Final = "wanted"
+
+
+class Evaluate(Protocol):
+    """The net rows of a plan with their weights, over what is stored and what is given by name."""
+
+    def __call__(self, plan: Plan, named: Mapping[str, pa.Table] = NOTHING) -> pa.Table: ...
+
+
+def delta_of(bound: BoundChange, evaluate: Evaluate, *, in_pairs: bool = False) -> tuple[pa.Table, pa.Table | None]:
+    """The delta of a bound statement, and, if it is asked for, what an UPDATE made of which row: old and new ones
+    in pairs."""
+    match bound:
+        case InsertRows(table=table, rows=rows):
+            return added(table, rows), None
+        case InsertQuery(plan=plan):
+            return evaluate(plan), None
+        case DeleteRows(plan=plan):
+            return delta_tables.negated(evaluate(plan)), None
+        case UpdateRows(table=table, plan=plan, coming=coming):
+            leaving = evaluate(plan)
+            pairs = evaluate(_both(table, coming), {LEAVING: leaving}) if in_pairs else None
+            made = evaluate(coming, {LEAVING: leaving}) if pairs is None else new_rows(pairs, table.schema)
+            return delta_tables.combine(delta_tables.negated(leaving), made), pairs
+
+
+PARAMETERS: Final = "parameters"
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """A DELETE or UPDATE by key as a plan over its ``parts``, the values that it asks for. Of an UPDATE the plan gives
+    old and new rows in pairs; if new values can be errors, ``coming`` does, over the rows that leave, which are net."""
+
+    table: Table
+    plan: Plan
+    coming: Plan | None
+    parts: tuple[Placeholder, ...]
+    schema: Schema
+    links: tuple[tuple[int, int], ...]
+    """Columns of the key, and the parts that they equal."""
+    is_update: bool
+    changes_key: bool
+
+    def key_of(self, row: Row) -> tuple[tuple[int, ...], Row]:
+        """Columns of the rows that values of the parts are about, and what stands in them."""
+        return tuple([column for column, _ in self.links]), tuple([row[part] for _, part in self.links])
+
+    def delta(self, row: Row, evaluate: Evaluate) -> tuple[pa.Table, pa.Table | None]:
+        """The delta for values of the parts, and of an UPDATE old and new rows in pairs."""
+        given = {PARAMETERS: delta_tables.from_bag({row: 1}, self.schema)}
+        found = evaluate(self.plan, given)
+        if self.coming is not None:
+            found = evaluate(self.coming, {**given, LEAVING: found})
+        if not self.is_update:
+            return delta_tables.negated(found), None
+        width = len(self.table.schema)
+        columns = [
+            pa.chunked_array([*old.chunks, *new.chunks], old.type)
+            for old, new in zip(found.columns[:width], found.columns[width:-1], strict=True)
+        ]
+        weights = found.column(2 * width)
+        both = pa.chunked_array([*pc.negate(weights).chunks, *weights.chunks], pa.int64())
+        return delta_tables.net(pa.Table.from_arrays([*columns, both], schema=self.table.schema.weighted)), found
+
+
+def keyed(bound: object) -> Keyed | None:
+    """The plan of a statement that asks for equality with a column of the key, if no row that it leaves aside could
+    have been an error."""
+    match bound:
+        case DeleteRows(table=table, plan=Filter(input=Scan() as rows, predicate=condition)):
+            cells: tuple[Expression, ...] = ()
+        case UpdateRows(
+            table=table,
+            plan=Filter(input=Scan() as rows, predicate=condition),
+            coming=Project(input=Given(name=name), expressions=cells),
+        ) if name == LEAVING:
+            pass
+        case _:
+            return None
+    links = dict(filter(None, (_link(c, table) for c in conjuncts(condition))))
+    if not links or can_fail(condition):
+        return None
+    found = (part for part in parts_once((condition, *cells)) if isinstance(part, Placeholder))
+    parts = tuple(dict.fromkeys(found))
+    schema = Schema(tuple(Field(f"p{i}", part.type, part.nullable) for i, part in enumerate(parts)))
+    width = len(table.schema)
+    columns = {part: Column(width + i, f"p{i}", part.type, part.nullable) for i, part in enumerate(parts)}
+    asked, *made = transform_all((condition, *cells), lambda part: columns.get(part))  # type: ignore[call-overload]
+    values = Given(PARAMETERS, schema)
+    plan: Plan = Join(rows, values, asked)
+    coming: Plan | None = None
+    if any(map(can_fail, cells)):
+        beside = Join(Given(LEAVING, table.schema), values, TRUE)
+        coming = _pairs(table, beside, made)
+        made = []
+    plan = _pairs(table, plan, made)
+    at = tuple((column, parts.index(part)) for column, part in links.items())
+    is_update = isinstance(bound, UpdateRows)
+    moves_key = is_update and changes_key(bound)
+    return Keyed(table, plan, coming, parts, schema, at, is_update, moves_key)
+
+
+def _pairs(table: Table, plan: Plan, made: list[Expression]) -> Project:
+    """The rows of a table that a plan begins with, beside those that come of them."""
+    names = side_by_side(table.schema).names if made else table.schema.names
+    return Project(plan, names, (*plan.columns()[: len(table.schema)], *made))
+
+
+def _link(condition: Expression, table: Table) -> tuple[int, Placeholder] | None:
+    """A column of the key and the value that it is asked to equal."""
+    match condition:
+        case (
+            Call(function="eq", arguments=(Column() as column, Placeholder() as part))
+            | Call(function="eq", arguments=(Placeholder() as part, Column() as column))
+        ):
+            if column.index in table.primary_key and column.type == part.type:
+                return column.index, part
+    return None
+
+
+def changes_key(bound: BoundChange) -> bool:
+    """Whether a statement is an UPDATE that gives rows other keys, perhaps."""
+    if not isinstance(bound, UpdateRows):
+        return False
+    assert isinstance(bound.coming, Project)
+    cells = bound.coming.expressions
+    return any(not isinstance(c := cells[i], Column) or c.index != i for i in bound.table.primary_key)
+
+
+def _both(table: Table, coming: Plan) -> Plan:
+    """The rows that leave beside those that come of them."""
+    assert isinstance(coming, Project)
+    before = coming.input.columns()[: len(table.schema)]
+    return Project(coming.input, side_by_side(table.schema).names, (*before, *coming.expressions))
+
+
+def added(table: Table, rows: Rows) -> pa.Table:
+    """The delta of rows that come."""
+    return delta_tables.net(delta_tables.weighted(as_table(rows, table.schema, table.name)))
+
+
+def removed(table: Table, rows: Rows, evaluate: Evaluate) -> pa.Table:
+    """The delta of whole rows that leave, one equal row for each; all of them must be there."""
+    wanted = added(table, rows)
+    missing = delta_tables.inserted(delta_tables.combine(wanted, delta_tables.negated(_found(table, wanted, evaluate))))
+    if missing.num_rows:
+        row = missing.select(range(missing.num_columns - 1)).slice(0, 1).to_pylist()[0]
+        raise TidemarkError(
+            "absent",
+            f"{table.name!r} does not hold the row that is to be deleted (or not as often): {row}",
+            hint="delete takes whole rows, as they are stored",
+        )
+    return delta_tables.negated(wanted)
+
+
+def _found(table: Table, wanted: pa.Table, evaluate: Evaluate) -> pa.Table:
+    """The rows that have the key of a wanted row (or, without a key, equal one), with their weights."""
+    keys = table.primary_key or tuple(range(len(table.schema)))
+    given = Given(WANTED, table.schema)
+    wanted_keys = Project(given, tuple(table.schema.names), _first(keys, given.columns()))
+    return evaluate(Touched(Scan(table.name, table.schema), wanted_keys, keys), {WANTED: wanted})
+
+
+def _first(positions: tuple[int, ...], columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """The columns with the given ones in front."""
+    return tuple(columns[p] for p in positions) + tuple(c for c in columns if c.index not in positions)
+
+
+STATE, CHANGED, PRESENT = "state", "changed", "present"
+
+
+@dataclass(frozen=True)
+class Synced:
+    """How many rows came and went."""
+
+    inserted: int
+    deleted: int
+
+    @staticmethod
+    def of(delta: pa.Table) -> Synced:
+        came = delta_tables.size(delta_tables.inserted(delta))
+        return Synced(came, delta_tables.size(delta) - came)
+
+
+def differences(
+    table: Table, state: Rows | None, changed: Rows | None, present: Rows | None
+) -> tuple[Plan, Mapping[str, pa.Table]]:
+    """The plan of the net change, and what it needs given."""
+    stored = Scan(table.name, table.schema)
+    if state is not None:
+        if changed is not None or present is not None:
+            raise TidemarkError("type", "sync takes the whole state, or what changed and what is present")
+        given = delta_tables.net(delta_tables.weighted(as_table(state, table.schema, table.name)))
+        return union((Given(STATE, table.schema), Negate(stored)), table.schema), {STATE: given}
+    if changed is None or present is None:
+        raise TidemarkError("type", "sync takes the whole state, or what changed and what is present, both")
+    if not table.primary_key:
+        raise TidemarkError(
+            "no_key",
+            f"{table.name!r} has no PRIMARY KEY by which its rows could be told to be present",
+            hint="declare one, or give the whole state",
+        )
+    keys = Schema(tuple(table.schema[position] for position in table.primary_key))
+    written = delta_tables.net(delta_tables.weighted(as_table(changed, table.schema, table.name)))
+    there = delta_tables.net(delta_tables.weighted(as_table(present, keys, f"the keys of {table.name}")))
+    rows = Given(CHANGED, table.schema)
+    gone = Difference(_keys(stored, table), Distinct(Given(PRESENT, keys)))
+    touched = Distinct(union((_keys(rows, table), gone), keys))
+    leaving = Touched(stored, touched, table.primary_key)
+    return union((rows, Negate(leaving)), table.schema), {CHANGED: written, PRESENT: there}
+
+
+def must_be_present(
+    table: Table, given: Mapping[str, pa.Table], evaluate: Callable[[Plan, Mapping[str, pa.Table]], pa.Table]
+) -> None:
+    """Refuse rows that were written and have a key that the source does not hold: it contradicts itself."""
+    if CHANGED not in given:
+        return
+    keys = Schema(tuple(table.schema[position] for position in table.primary_key))
+    absent = Difference(_keys(Given(CHANGED, table.schema), table), Distinct(Given(PRESENT, keys)))
+    found = evaluate(absent, given)
+    if found.num_rows:
+        key = found.select(keys.names).slice(0, 1).to_pylist()[0]
+        raise TidemarkError(
+            "absent",
+            f"a row of {table.name!r} was changed, but its key is not present: {key}",
+            hint="present has the keys of all that the source holds, also of what it wrote since the last time",
+        )
+
+
+def _keys(plan: Plan, table: Table) -> Plan:
+    columns = plan.columns()
+    names = tuple(table.schema[position].name for position in table.primary_key)
+    return Distinct(Project(plan, names, tuple(columns[position] for position in table.primary_key)))

@@ -1,0 +1,167 @@
+"""Statements are bound once: the shape of a text, or a text with parameters, finds what was bound before.
+
+All of this may be forgotten at any time, and a text about which anything is unusual goes the long way, which gives its
+errors, too.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from operator import itemgetter
+from threading import Lock
+from typing import Any, Final, TypeAlias
+
+from tidemark.algebra.coerce import Placeholder, Step
+from tidemark.algebra.expressions import Expression, Literal
+from tidemark.algebra.text import number
+from tidemark.algebra.types import VARCHAR
+from tidemark.errors import TidemarkError
+from tidemark.session.forms import CHANGING, Call, Form, formed, unfit
+from tidemark.sql.catalog.catalog import Catalog
+from tidemark.sql.parse import statements as st
+from tidemark.sql.parse.script import parse_script
+from tidemark.sql.parse.shapes import constants, template
+from tidemark.sql.parse.text import Source
+from tidemark.state.values import Unfit, plain, type_of
+
+Params: TypeAlias = "Sequence[Any] | Mapping[str, Any] | None"
+
+MOST_SHAPES: Final = 512
+MOST_FORMS: Final = 32
+"""Of so many shapes what is bound is kept, and for so many of the constants that stay in one."""
+MOST_KEPT: Final = 100_000
+"""Of a longer text nothing is kept."""
+
+
+@dataclass
+class Shape:
+    """What is known of the texts of one shape: which values are but values, and what is bound for the others."""
+
+    free: frozenset[int] | None = None
+    forms: dict[tuple[frozenset[int], tuple[str, ...]], Form | None] = field(default_factory=dict)
+
+
+class Prepared:
+    """What was bound over one catalog, the shapes used last at the end."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._shapes: OrderedDict[tuple[object, ...], Shape] = OrderedDict()
+        self._catalog: Catalog | None = None
+
+    def recognised(self, source: Source) -> Call | None:
+        """A text without parameters, if its shape was there before."""
+        found = constants(source.text) if source.dialect == "postgres" else None
+        if found is None:
+            return None
+        shape, written = found
+        try:
+            literals = tuple(_literal(text) for _, text in written)
+        except TidemarkError:
+            return None  # a number of too many digits; the long way says where
+        types = tuple(literal.type for literal in literals)
+        key = (shape, types)
+        with self._lock:
+            is_known = key in self._shapes
+            self._shape(key)
+        if not is_known:
+            return None
+        blanks = tuple((place, i) for i, (place, _) in enumerate(written))
+        return Call(source.text, key, blanks, tuple(one.value for one in literals), types, False, _verb(shape))
+
+    def form(self, call: Call, catalog: Catalog, source: Source) -> Form | None:
+        """What the call is bound to; None if a text without parameters has to go the long way."""
+        with self._lock:
+            if catalog is not self._catalog:
+                self._shapes.clear()
+                self._catalog = catalog
+            shape = self._shape(call.key)
+        known = shape.free
+        if known is not None and (place := (known, _pinned(call, known))) in shape.forms:
+            return shape.forms[place]
+        form, is_kept = formed(call, catalog, source, known)
+        if is_kept and len(call.text) <= MOST_KEPT:
+            everything = frozenset(range(len(call.values)))
+            free = form.free if form is not None else everything if known is None else known
+            with self._lock:
+                shape.free = free
+                while len(shape.forms) >= MOST_FORMS:
+                    shape.forms.pop(next(iter(shape.forms)))
+                shape.forms[free, _pinned(call, free)] = form
+        return form
+
+    def _shape(self, key: tuple[object, ...]) -> Shape:
+        found = self._shapes.get(key)
+        if found is None:
+            while len(self._shapes) >= MOST_SHAPES:
+                self._shapes.popitem(last=False)
+            found = self._shapes[key] = Shape()
+        self._shapes.move_to_end(key)
+        return found
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._shapes.clear()
+
+
+# Calls
+
+
+def _verb(text: str) -> str:
+    return text.split(None, 1)[0].upper()
+
+
+def _literal(text: str) -> Literal:
+    return Literal(text[1:-1].replace("''", "'"), VARCHAR) if text[0] == "'" else number(text)
+
+
+def statements_of(source: Source, params: Params, prepared: Prepared) -> Sequence[tuple[st.Statement | Call, Source]]:
+    """The statements of a text, or a call of what was bound before. Parameters are handed to one statement."""
+    is_empty = isinstance(params, Sequence | Mapping) and not len(params)
+    if params is not None and not (is_empty and not template(source.text, source.dialect).blanks):
+        return [(handed(source, params), source)]
+    call = prepared.recognised(source)
+    return parse_script(source) if call is None else [(call, source)]
+
+
+def must_change(source: Source) -> None:
+    """Refuse a text with parameters that is no INSERT, UPDATE or DELETE."""
+    if template(source.text, source.dialect).verb not in CHANGING:
+        raise TidemarkError("parameter", "executemany takes an INSERT, UPDATE or DELETE")
+
+
+def taken_cell(cell: Expression) -> Callable[[Sequence[Any]], Any] | None:
+    """How a cell of a new row comes from values, if it is a constant, or is taken as it is handed over."""
+    match cell:
+        case Literal(value=value):
+            return lambda values: value
+        case Placeholder(index=index, handed=True, steps=((Step.TAKE, _, _),)):
+            return itemgetter(index)
+    return None
+
+
+def handed(source: Source, params: Any) -> Call:
+    """A call of a text with parameters. Their number and names are checked here."""
+    if isinstance(params, str | bytes | bytearray | memoryview) or not isinstance(params, Sequence | Mapping):
+        raise TidemarkError("parameter", f"parameters are a sequence or a dict, not {type(params).__name__}")
+    found = template(source.text, source.dialect)
+    values = tuple(map(_plain, count(), found.values(params)))
+    types = tuple(map(type_of, values))
+    key = (source.text, source.dialect, types)
+    return Call(found.text, key, found.blanks, values, types, True, found.verb)
+
+
+def _plain(place: int, value: Any) -> Any:
+    try:
+        return plain(value)
+    except Unfit as error:
+        raise unfit(place, error) from error
+
+
+def _pinned(call: Call, free: frozenset[int]) -> tuple[str, ...]:
+    """The constants that stay in the text."""
+    return tuple(repr(value) for i, value in enumerate(call.values) if i not in free)

@@ -1,0 +1,643 @@
+"""A transaction: changes pile up as net deltas beside what is stored, until commit applies them all at once."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from types import TracebackType
+from typing import Any, Final, Protocol, TypeVar, cast
+
+import pyarrow as pa
+
+from tidemark.algebra.expressions import Value
+from tidemark.algebra.plans import Plan, relations_of
+from tidemark.engines.engine import Engine
+from tidemark.errors import TidemarkError, too_complex
+from tidemark.rules.actions import FIRINGS, HostProgram
+from tidemark.rules.coupling import Reactions
+from tidemark.rules.detached import DETACHED_TABLE
+from tidemark.rules.firings import forgetting
+from tidemark.session.changes import (
+    NOTHING,
+    Keyed,
+    Synced,
+    added,
+    changes_key,
+    delta_of,
+    differences,
+    must_be_present,
+    removed,
+)
+from tidemark.session.commit import derived, run
+from tidemark.session.forms import Bound, Call, Form, value_for
+from tidemark.session.prepared import Params, Prepared, handed, must_change, statements_of, taken_cell
+from tidemark.session.statements import Answered, Held, row_of
+from tidemark.sql.bind.changes import BoundChange, InsertCells, table_for_change
+from tidemark.sql.catalog.catalog import Catalog, Table
+from tidemark.sql.parse import statements as st
+from tidemark.sql.parse.script import parse_script
+from tidemark.sql.parse.shapes import template
+from tidemark.sql.parse.text import Source, fold
+from tidemark.state.boundary import bounded, deep, lent
+from tidemark.state.course import Course
+from tidemark.state.draft import Derivation, Draft, Reacted, Work
+from tidemark.state.identity import moves
+from tidemark.state.outcome import COMMIT_UNKNOWN, Outcome
+from tidemark.state.point import Near, Pending, seen
+from tidemark.state.rows import Rows
+from tidemark.state.state import Store
+from tidemark.state.values import must_be_text
+from tidemark.storage import delta as delta_tables
+
+T = TypeVar("T")
+Handed = TypeVar("Handed")
+_logger = logging.getLogger("tidemark.transaction")
+NO_NAMES: Final = frozenset[str]()
+
+
+class TransactionStage(enum.Enum):
+    """How far a transaction is. This alone says whether it is open, whatever else was not done."""
+
+    OPEN = "open"
+    ENDING = "ending"
+    ENDED = "ended"
+
+
+class Owner(Protocol):
+    """Who a transaction belongs to: told when it is used, when it begins to end, and when it has ended, also if that
+    was interrupted; and asked before views are read that are refreshed on read."""
+
+    def used(self, transaction: Transaction) -> None: ...
+
+    def ending(self, transaction: Transaction) -> None: ...
+
+    def ended(self, transaction: Transaction) -> None: ...
+
+    def read_through(self, names: frozenset[str]) -> bool:
+        """Bring views that are refreshed on read up to date; whether that could be done."""
+
+
+class Nobody:
+    """The owner of transactions that read, of which nobody need hear."""
+
+    def used(self, transaction: Transaction) -> None: ...
+
+    def ending(self, transaction: Transaction) -> None: ...
+
+    def ended(self, transaction: Transaction) -> None: ...
+
+    def read_through(self, names: frozenset[str]) -> bool:
+        return False
+
+
+NOBODY: Final[Owner] = Nobody()
+
+
+@bounded
+class Transaction:
+    """Atomic over tables. Nothing is visible outside, or stored, before commit; rollback just forgets.
+
+    Use it as a context manager through ``Database.transaction``.
+    """
+
+    def __init__(
+        self, store: Store, dialect: str, owner: Owner, program: HostProgram, prepared: Prepared | None = None
+    ) -> None:
+        self.store = store
+        self._prepared = Prepared() if prepared is None else prepared
+        self.course = Course()
+        self._program = program
+        self._now: dt.datetime | None = None
+        self._owner = owner
+        self._dialect = dialect
+        self.catalog: Catalog = store.catalog
+        self._pending = Pending()
+        self._said: dict[str, list[str | None]] = {}
+        self.statements = 0
+        self._change_alone: Callable[[], BoundChange] | None = None
+        self._brought: Work | None = None
+        self.stage = TransactionStage.OPEN
+        self.is_left = False
+        """Whether the ``with`` block is over. If its end was interrupted, the next transaction ends it."""
+        self.outcome = Outcome()
+        self.failure: TidemarkError | None = None
+        self._derivation: Derivation | None = None
+        self._named: Mapping[str, pa.Table] = NOTHING
+        self._reactions: Reactions | None = None
+
+    @property
+    def reactions(self) -> Reactions:
+        """What rules make of it. One that no rule has to do with has none."""
+        if self._reactions is None:
+            self._reactions = Reactions(self, self._program)
+        return self._reactions
+
+    @property
+    def has_reactions(self) -> bool:
+        return self._reactions is not None
+
+    @property
+    def pending(self) -> dict[str, pa.Table]:
+        """The net change of each table so far."""
+        return self._pending.net()
+
+    @property
+    def is_open(self) -> bool:
+        return self.stage is not TransactionStage.ENDED
+
+    @property
+    def is_committed(self) -> bool:
+        return self.outcome.version is not None
+
+    # What users call
+
+    def execute(self, sql: str, params: Params = None) -> pa.Table | None:
+        """Run one statement or a script inside the transaction; the last result, if there is one. One statement takes
+        parameters; see ``Database.execute``."""
+        return self._guarded(lambda: self._run_all(sql, params))
+
+    def _run_all(self, sql: str, params: Params) -> pa.Table | None:
+        result: pa.Table | None = None
+        for statement, source in self._parsed(sql, params):
+            self.store.stopping.begin()
+            result = self.run(statement, source)
+        return result
+
+    def query(self, sql: str, params: Params = None) -> pa.Table:
+        """The rows of a query, with this transaction's own changes."""
+        return self._guarded(lambda: self._query_text(sql, params))
+
+    def executemany(self, sql: str, rows: Iterable[Sequence[Any]] | Iterable[Mapping[str, Any]]) -> None:
+        """Run one INSERT, UPDATE or DELETE for each row of parameters, in order."""
+        self._guarded(lambda: self._run_many(sql, rows))
+
+    def insert(self, table: str, rows: Rows) -> None:
+        """Add rows: a list of tuples or dicts, or an Arrow table with the table's columns."""
+        self._guarded(lambda: self._insert(self._table(table), rows))
+
+    def delete(self, table: str, rows: Rows) -> None:
+        """Remove whole rows, one equal row for each; a row that is not there is an error."""
+        self._guarded(lambda: self._delete(self._table(table), rows))
+
+    def sync(
+        self, table: str, state: Rows | None = None, *, changed: Rows | None = None, present: Rows | None = None
+    ) -> Synced:
+        """Bring a table to the state that a source gives; see ``Database.sync``."""
+        return self._guarded(lambda: self._sync(self._table(table), state, changed, present))
+
+    def commit(self) -> None:
+        """Make everything true at once, or, if that fails, nothing."""
+        with self.store.lock, deep():
+            self._must_be_open()
+            if self.statements:
+                self._program.calls.must_be_none()
+            self._owner.ending(self)
+            self.stage = TransactionStage.ENDING
+            if self.failure is not None:
+                self._leave()
+                raise TidemarkError(
+                    "doomed",
+                    f"the transaction was rolled back, because a statement in it failed: {self.failure.message}",
+                )
+            try:
+                run(Draft(self.store, self._work(), self._react, self._derivation))
+            except BaseException as error:
+                self._failed(error)
+                raise
+            self._end()
+
+    def _failed(self, error: BaseException) -> None:
+        """A commit has failed; or it has not, and somebody interrupts what comes after it."""
+        if self.is_committed or (isinstance(error, TidemarkError) and error.code == COMMIT_UNKNOWN):
+            self._end()
+        else:
+            self._leave()
+
+    def rollback(self) -> None:
+        """Forget everything that was done in this transaction."""
+        with self.store.lock:
+            self._must_be_open()
+            if self._reactions is not None and self._reactions.acting.is_nested:
+                self._program.calls.must_be_none()
+            self._owner.ending(self)
+            self.stage = TransactionStage.ENDING
+            self._leave()
+
+    def signal(self, name: str, payload: object = "") -> None:
+        """Tell rules of an event outside the database: those ON SIGNAL name. A payload that is no text goes as JSON."""
+        self._guarded(lambda: self._signal(name, payload))
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.is_left = True  # before all that can be interrupted
+        if not self.is_open:
+            return
+        if kind is not None:
+            self.rollback()
+        else:
+            self.commit()
+
+    # Statements
+
+    def guarded_run(self, statement: st.Statement | Call, source: Source) -> pa.Table | None:
+        """Run one parsed statement; its failure dooms the transaction."""
+        return self._guarded(lambda: self.run(statement, source))
+
+    def run(self, statement: st.Statement | Call, source: Source) -> pa.Table | None:
+        """Run one parsed statement."""
+        row = row_of(statement)
+        if isinstance(row, Answered):
+            raise row.refusal()
+        return row.run(statement, self, source)
+
+    def fetch(self, plan: Plan) -> pa.Table:
+        """The rows of a bound query at this point of the transaction."""
+        return self._engine.fetch(*seen(plan, self, self._named, self._unrefreshed(plan)))
+
+    def evaluate(self, plan: Plan) -> pa.Table:
+        """The net rows of a plan at this point of the transaction, with their weights."""
+        return self._guarded(lambda: self._evaluate(plan))
+
+    def _evaluate(self, plan: Plan, named: Mapping[str, pa.Table] = NOTHING) -> pa.Table:
+        return self._engine.evaluate(*seen(plan, self, {**self._named, **named}, self._unrefreshed(plan)))
+
+    def _unrefreshed(self, plan: Plan) -> frozenset[str]:
+        """Of the views refreshed on read that a plan reads, those that are not true now: all, if this transaction has
+        changes of its own, or somebody else is changing the database. They are seen through their definitions."""
+        if not self.catalog.lagging_views:
+            return NO_NAMES
+        read = self.catalog.read_through & relations_of(plan)
+        if not read or self._pending or self.catalog is not self.store.catalog:
+            return read
+        return NO_NAMES if self._owner.read_through(read) else read
+
+    @property
+    def _engine(self) -> Engine:
+        return self.store.reading(self.catalog)
+
+    def _parsed(self, sql: str, params: Params = None) -> Sequence[tuple[st.Statement | Call, Source]]:
+        return statements_of(self.store.source(sql, self._dialect), params, self._prepared)
+
+    def _query_text(self, sql: str, params: Params) -> pa.Table:
+        script = self._parsed(sql, params)
+        if len(script) != 1 or not _is_query(script[0][0]):
+            raise TidemarkError("syntax", "query takes one SELECT", hint="use execute for other statements")
+        result = self.run(*script[0])
+        assert result is not None
+        return result
+
+    # Statements that were bound before
+
+    def call(self, call: Call, source: Source) -> pa.Table | None:
+        """Run a statement that was bound before, or with parameters. One of which that cannot be said goes the long
+        way."""
+        form = self._prepared.form(call, self.catalog, source)
+        text = None if call.is_handed else call.text.strip().rstrip(";").rstrip()
+        step = None if form is None else self._step(form, call, text)
+        if step is not None:
+            return step()
+        result: pa.Table | None = None
+        for statement, its in parse_script(source):
+            result = self.run(statement, its)
+        return result
+
+    def _step(self, form: Form, call: Call, text: str | None) -> Callable[[], pa.Table | None] | None:
+        """What is to be done over the values of a call; None if a constant is not what the others of its shape are."""
+        try:
+            if isinstance(form.bound, Plan):
+                return partial(self.fetch, cast("Plan", form.filled(call.values)))
+            if call.reads:
+                raise TidemarkError("syntax", "a query is expected here")
+            plan = form.keyed
+            if plan is None:
+                return partial(self._change, cast("BoundChange", form.filled(call.values)), text)
+            row = tuple([value_for(part, call.values) for part in plan.parts])
+            return partial(self._change_by_key, plan, row, partial(form.filled, call.values), text)
+        except TidemarkError:
+            if call.is_handed:
+                raise
+            return None
+
+    def _change_by_key(self, plan: Keyed, row: tuple[Value, ...], whole: Callable[[], Bound], text: str | None) -> None:
+        self._change_alone = cache(cast("Callable[[], BoundChange]", whole))
+        table = plan.table
+        columns, key = plan.key_of(row)
+        near = Near(self.store, self.catalog, self._pending.near(table.name, table.schema, columns, key))
+
+        def evaluate(plan: Plan, named: Mapping[str, pa.Table] = NOTHING) -> pa.Table:
+            return self._engine.evaluate(*seen(plan, near, named, NO_NAMES))
+
+        delta, pairs = plan.delta(row, evaluate)
+        self._apply(table.name, delta, text, pairs if self._in_pairs(table, plan.changes_key) else None)
+
+    def _run_many(self, sql: str, rows: Iterable[Sequence[Any]] | Iterable[Mapping[str, Any]]) -> None:
+        source = self.store.source(sql, self._dialect)
+        listed = listed_rows(rows)
+        must_change(source)
+        if not listed:
+            return
+        first = handed(source, listed[0])
+        together = self._together(first, source)
+        if together is not None:
+            table, cells = together
+            found = [template(source.text, source.dialect).values(row) for row in listed]
+            self._insert(table, [tuple(cell(values) for cell in cells) for values in found])
+            return
+        for row in listed:
+            self.store.stopping.begin()
+            self.call(handed(source, row), source)
+
+    def _together(self, first: Call, source: Source) -> tuple[Table, list[Callable[[Sequence[Any]], Any]]] | None:
+        """The table, and how the cells of a new row come from values, if all rows can be added at once: each is taken
+        as it is handed over, and nobody looks at the table in between."""
+        form = self._prepared.form(first, self.catalog, source)
+        if form is None or not isinstance(form.bound, InsertCells) or len(form.bound.rows) != 1:
+            return None
+        table, [cells] = form.bound.table, form.bound.rows
+        found = [taken_cell(cell) for cell in cells]
+        watched = self.catalog.immediately_watched
+        is_followed = table.name in watched or table.name in self.catalog.followed_in_sequences
+        if is_followed or (watched and self.has_reactions):
+            return None
+        known = [cell for cell in found if cell is not None]
+        return (table, known) if len(known) == len(found) else None
+
+    # Changes of tables
+
+    def change(self, bound: BoundChange, named: Mapping[str, pa.Table] = NOTHING, text: str | None = None) -> None:
+        """Run a bound statement over what is given by name."""
+        before, self._named = self._named, named
+        try:
+            self._change(bound, text)
+        finally:
+            self._named = before
+
+    def _alone(self) -> BoundChange | None:
+        """The statement that was all that this transaction did."""
+        return self._change_alone() if self.statements == 1 and self._change_alone is not None else None
+
+    def _change(self, bound: BoundChange, text: str | None = None) -> None:
+        self._change_alone = lambda: bound
+        table = bound.table
+        in_pairs = self._in_pairs(table, changes_key(bound))
+        delta, pairs = delta_of(bound, self._evaluate, in_pairs=in_pairs)
+        self._apply(table.name, delta, text, pairs)
+
+    def _in_pairs(self, table: Table, changes_key: bool) -> bool:
+        """Whether it is to be remembered which row became which."""
+        is_keyless = not table.primary_key and table.name in self.catalog.watched_events
+        return is_keyless or changes_key or self.course.has_pairs(table.name)
+
+    def _insert(self, table: Table, rows: Rows) -> None:
+        self._apply(table.name, added(table, _handed(rows)))
+
+    def _delete(self, table: Table, rows: Rows) -> None:
+        self._apply(table.name, removed(table, _handed(rows), self._evaluate))
+
+    def _sync(self, table: Table, state: Rows | None, changed: Rows | None, present: Rows | None) -> Synced:
+        plan, named = differences(table, state, changed, present)
+        must_be_present(table, named, self._engine.evaluate)
+        delta = self._evaluate(plan, named)
+        self._apply(table.name, delta)
+        return Synced.of(delta)
+
+    def _apply(self, table: str, delta: pa.Table, text: str | None = None, pairs: pa.Table | None = None) -> None:
+        """Add a statement's delta to the transaction's net delta of the table (delta-union)."""
+        self._program.calls.must_be_none()
+        self.keep(table, delta, text, pairs)
+        if table in self.catalog.followed_in_sequences:
+            self.reactions.follow()
+        watched = self.catalog.immediately_watched
+        # An action stands between what set it off and the turn of other rules, so they are considered after any of it.
+        if table in watched or (watched and self.reactions.acting.is_nested):
+            self.reactions.after_statement()
+
+    def _signal(self, name: str, payload: object) -> None:
+        self._program.calls.must_be_none()
+        must_be_text(name, "the name of a signal")
+        try:
+            text = payload if isinstance(payload, str) else json.dumps(payload, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise TidemarkError("type", f"the payload of a signal is a text or goes into JSON: {error}") from error
+        if self.reactions.signal(fold(name), must_be_text(text, "the payload of a signal")):
+            self.statements += 1
+
+    def _table(self, name: str) -> Table:
+        exact = name if self.catalog.get(name) is not None else fold(name)
+        return table_for_change(exact, self.catalog, Source("", self._dialect))
+
+    def keep(self, table: str, delta: pa.Table, text: str | None = None, pairs: pa.Table | None = None) -> None:
+        """Add a change to those of a table.
+
+        ``text`` is the statement that is the whole reason for the change, if one is; ``pairs`` says which row became
+        which."""
+        self.course.take(table, delta, pairs)
+        self._said.setdefault(table, []).append(text)
+        self._pending.add(table, delta)
+        self.statements += 1
+
+    # Definitions
+
+    def redefine(self, catalog: Catalog) -> None:
+        """Go on with other definitions. What is pending of a table has the columns that the table has now, and of one
+        that is gone nothing is."""
+        if catalog is self.catalog:
+            self.statements += 1
+            return
+        self._program.calls.must_be_none()
+        self.statements += 1
+        before, self.catalog = self.catalog, catalog
+        pending = self.pending
+        for name in {**pending, **dict.fromkeys(self.course.relations)}:
+            table = catalog.get(name)
+            if table is None:
+                pending.pop(name, None)
+                self.course.forget(name)
+            elif isinstance(table, Table) and len(table.schema) > (known := len(before.relations[name].schema)):
+                values = table.defaults[known:]
+                if name in pending:
+                    pending[name] = delta_tables.extended(pending[name], table.schema, values)
+                self.course.altered(name, table.schema, values)
+                if self._reactions is not None:
+                    self._reactions.altered(name, table.schema, values)
+        self._pending = Pending(pending)
+
+    def _queue(self, deltas: Iterable[pa.Table]) -> None:
+        for delta in deltas:
+            self.keep(DETACHED_TABLE, delta)
+
+    # The end
+
+    def bring(self, work: Work) -> None:
+        """Commit what brings a lagging relation up to date, and what rules make of its change."""
+        self._brought, self._pending, self.statements = work, Pending(work.pending), work.statements
+        with self.store.lock:
+            try:
+                self.reactions.after_statement()
+            except BaseException:
+                self._owner.ending(self)
+                self._leave()
+                raise
+            self.commit()
+
+    def tick(self, now: dt.datetime) -> None:
+        """Move the clock on, and do nothing else."""
+        self._now, self.statements = now, self.statements + 1
+        self.commit()
+
+    def _react(self, work: Work) -> Reacted:
+        """The check phase of rules, once the clock was moved on, and what it leaves to be done apart."""
+        self._now, self._pending = work.now, Pending(work.pending)
+        if self.catalog.activations:
+            self._now = self._now or self.store.now()
+            known = self._served()
+            if self.catalog is self.store.catalog and (known is None or known.change is not self._alone()):
+                self._derivation = derived(self.store, self.catalog, self.pending, self._alone())
+            self.reactions.check()
+        if self._reactions is not None:
+            self._queue(entry.added() for entry in self._reactions.detached)
+            self._queue(self._reactions.sequences.partials.changes(self.store.version + 1))
+        notes = self._forget_firings() if FIRINGS in self.pending else {}
+        made = self._work()
+        return replace(made, moved=self._moved(), notes={**made.notes, **notes}), self._derivation
+
+    def _work(self) -> Work:
+        """What this transaction asks to be committed."""
+        return replace(
+            self._brought or Work(self.catalog, {}, 0),
+            catalog=self.catalog,
+            pending=self.pending,
+            statements=self.statements,
+            now=self._now,
+            change=self._alone(),
+            said=self._said,
+            outcome=self.outcome,
+        )
+
+    def _moved(self) -> dict[str, pa.Table]:
+        """Which rows of which tables this transaction has given other keys."""
+        found = {}
+        for name in self.course.paired():
+            table = self.catalog.get(name)
+            if isinstance(table, Table) and table.primary_key:
+                delta = moves(table, self.course.between(name, 0, self.course.place))
+                if delta is not None:
+                    found[name] = delta
+        return found
+
+    def _forget_firings(self) -> Mapping[str, str | None]:
+        """Take what the log no longer reaches back to out of the history of firings; the notes that go with it."""
+        found = forgetting(self.store)
+        if found is None:
+            return {}
+        self.keep(FIRINGS, found[0])
+        return found[1]
+
+    def _leave(self) -> None:
+        """End without a commit; rules that are independent of it get what they are owed."""
+        try:
+            if (self._pending or self.course.place) and self.store.catalog.has_independent:
+                self.reactions.rolled_back(self.store.catalog)
+        finally:
+            self._end()
+
+    # State
+
+    def derived_deltas(self) -> Mapping[str, pa.Table]:
+        """The deltas of tables and of views, derived at the first read of a view after a change."""
+        if not self._pending and self.catalog is self.store.catalog:
+            return {}
+        known = self._served()
+        self._derivation = (
+            derived(self.store, self.catalog, self.pending) if known is None else known.over(self.pending)
+        )
+        return self._derivation.wave.deltas
+
+    def _served(self) -> Derivation | None:
+        """What was derived before, if it is of what is pending now."""
+        read = self.store.network.read if self.catalog is self.store.catalog else None
+        known = self._derivation
+        is_served = known is not None and known.serves(self.store.version, self.catalog, self.pending, read)
+        return known if is_served else None
+
+    def _guarded(self, action: Callable[[], T]) -> T:
+        """Run an action; a failure dooms the transaction until rollback."""
+        with self.store.lock, deep():
+            self._must_be_open()
+            self.must_not_be_doomed()
+            try:
+                return action()
+            except RecursionError as error:
+                self.doom(too_complex())
+                raise too_complex() from error
+            except BaseException as error:
+                self.doom(error)
+                raise
+
+    def must_not_be_doomed(self) -> None:
+        if self.failure is not None:
+            raise TidemarkError(
+                "doomed",
+                f"a statement of this transaction failed before: {self.failure.message}",
+                hint="roll the transaction back",
+            )
+
+    def doom(self, error: BaseException) -> None:
+        """Remember the first failure: nothing but rollback is possible after it."""
+        if self.failure is None:
+            known = isinstance(error, TidemarkError)
+            self.failure = error if known else TidemarkError("internal", f"{type(error).__name__}: {error}")  # type: ignore[assignment]
+
+    def _must_be_open(self) -> None:
+        if not self.is_open:
+            raise TidemarkError("transaction", "the transaction has ended")
+        self._owner.used(self)
+
+    def _end(self) -> None:
+        self._close()
+        try:
+            self._owner.ended(self)
+        except Exception:
+            if not self.is_committed:
+                raise
+            # It is committed: what comes after must not fail it, and is made up for.
+            _logger.exception("what follows a transaction could not be done")
+            self.store.doubt()
+
+    def finish(self) -> None:
+        """Do what an exception left undone of its end."""
+        self._close()
+        self._owner.ended(self)
+
+    def _close(self) -> None:
+        self.stage = TransactionStage.ENDED
+        self._pending, self._said, self._named, self._derivation = Pending(), {}, NOTHING, None
+
+
+def _is_query(statement: st.Statement | Call) -> bool:
+    row = row_of(statement)
+    return isinstance(row, Held) and row.reads
+
+
+def _handed(rows: Handed) -> Handed:
+    """Rows that a generator of the program makes, made: what it raises is the program's own."""
+    if not isinstance(rows, Iterator):
+        return rows
+    with lent():
+        return list(rows)  # type: ignore[return-value]
+
+
+def listed_rows(rows: Iterable[Any]) -> list[Any]:
+    """Rows of parameters."""
+    if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
+        raise TidemarkError("parameter", "the rows of executemany are a list of tuples or dicts")
+    return list(_handed(rows))

@@ -1,0 +1,1 @@
+"""How the families of functions are bound, where a row of the table of functions alone does not say it."""

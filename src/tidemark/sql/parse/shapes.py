@@ -1,0 +1,175 @@
+"""The shape of a text: what is left when its constants, or its parameters, are taken out.
+
+Texts of one shape, with constants of the same types, are bound once. Constants are found by two regular expressions and
+nothing is parsed, so the scanner knows plain text alone: a comment, a quoted name, a backslash, a string with a prefix,
+a dollar quote, and every character that it does not expect make it give up, and the text is parsed as a whole.
+
+>>> constants("UPDATE t SET a = -1.50, b = 'it''s' WHERE k1 = 7")
+('UPDATE t SET a = -\\x00, b = \\x00 WHERE k1 = \\x00', ((18, '1.50'), (28, "'it''s'"), (47, '7')))
+>>> constants("SELECT a FROM t -- WHERE a = 1") is None
+True
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
+
+from tidemark.errors import TidemarkError
+from tidemark.sql.parse.script import parse_statement
+from tidemark.sql.parse.statements import Statement
+from tidemark.sql.parse.text import Source, split, tokenize
+
+_CONSTANT: Final = re.compile(
+    r"(?<![\w&'])'(?:[^'\\\x00\ud800-\udfff]|'')*'(?!')|(?<![\w.$])[0-9]+(?:\.[0-9]+)?(?![\w.])", re.ASCII
+)
+_PLAIN: Final = re.compile(
+    r"\s*(?:SELECT|INSERT|UPDATE|DELETE)\b(?:[\w\s(),.=<>!+%|\[\]\x00]|-(?!-)|/(?!\*)|\*(?!/)|::)*;?\s*",
+    re.ASCII | re.IGNORECASE,
+)
+_EXPONENT: Final = re.compile(r"(?<!\w)[0-9.]+[eE]", re.ASCII)
+MOST_TEXT: Final = 4_096
+"""Longer texts are parsed as a whole: what they would save is little beside the work that they ask for."""
+
+
+def constants(text: str) -> tuple[str, tuple[tuple[int, str], ...]] | None:
+    """The text without its constants, and each of them with its place; None if that cannot be told without parsing."""
+    if len(text) > MOST_TEXT or "\x00" in text:
+        return None
+    found: list[tuple[int, str]] = []
+
+    def taken(match: re.Match[str]) -> str:
+        found.append((match.start(), match.group()))
+        return "\x00"
+
+    shape = _CONSTANT.sub(taken, text)
+    return (shape, tuple(found)) if _PLAIN.fullmatch(shape) and not _EXPONENT.search(shape) else None
+
+
+# Parameters
+
+_PIECE: Final = re.compile(
+    r"""
+    (?<!\w)[eE]'(?:[^'\\]|\\.|'')*' | '(?:[^']|'')*' | "(?:[^"]|"")*" | `[^`]*` | --[^\n]*
+    | (?<!\w)\$(?P<tag>(?:[^\W\d]\w*)?)\$.*?\$(?P=tag)\$
+    | /\*(?:[^*/]|\*(?!/)|/(?!\*))*\*/ | ::
+    | (?P<parameter>(?<![\w$])\$[0-9]+ | \? | (?<![\w:\])]):[^\W\d]\w*)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_BACKSLASHED: Final = re.compile(
+    r"""
+    [rR]'[^']*' | [rR]"[^"]*" | '(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | `[^`]*` | --[^\n]*
+    | /\*(?:[^*/]|\*(?!/)|/(?!\*))*\*/ | ::
+    | (?P<parameter>(?<![\w$])\$[0-9]+ | \? | (?<![\w:\])]):[^\W\d]\w*)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Template:
+    """A text with parameters: ``blanks`` has the place of each and which value it asks for, ``names`` the values by
+    name, if they have names; ``text`` is the text with one mark for each of them, at the same places; ``verb`` its
+    first word.
+    """
+
+    text: str
+    blanks: tuple[tuple[int, int], ...]
+    names: tuple[str, ...] | None
+    count: int
+    verb: str
+
+    def values(self, params: Sequence[Any] | Mapping[str, Any]) -> tuple[Any, ...]:
+        """The values in order, of what a program hands over."""
+        if self.names is None:
+            if isinstance(params, Mapping):
+                raise _wrong("? and $1 take a sequence of values, not names", "name the parameters, as in :name")
+            if len(params) != self.count:
+                raise _wrong(f"the statement has {_number(self.count)}, {len(params)} handed over")
+            return tuple(params)
+        if not isinstance(params, Mapping):
+            raise _wrong(f"the parameters of the statement are named :{self.names[0]}", "hand over a dict")
+        missing = [name for name in self.names if name not in params]
+        if missing:
+            raise _wrong(f"the parameter :{missing[0]} has no value")
+        unknown = [name for name in params if name not in self.names]
+        if unknown:
+            raise _wrong(f"the statement has no parameter :{unknown[0]}")
+        return tuple(params[name] for name in self.names)
+
+
+@lru_cache(maxsize=512)
+def template(text: str, dialect: str) -> Template:
+    """The text with its parameters, which are all written in one style."""
+    pattern = _PIECE if dialect == "postgres" else _BACKSLASHED
+    found = [match for match in pattern.finditer(text) if match["parameter"] is not None]
+    for match in found:
+        mark = "0" if text.startswith(":", match.end()) else "?"  # in ?:: the tokenizer sees one operator
+        text = text[: match.start()] + mark.ljust(len(match.group())) + text[match.end() :]
+    written = [match.group() for match in found]
+    names, numbers = _numbered(written)
+    blanks = tuple((match.start(), number) for match, number in zip(found, numbers, strict=True))
+    verb = next((tokens[0].text.upper() for tokens in split(Source(text, dialect))), "")
+    return Template(text, blanks, names, len(set(numbers)), verb)
+
+
+def _numbered(written: list[str]) -> tuple[tuple[str, ...] | None, list[int]]:
+    """The names of the parameters, if they have names, and the number of the value that each of them asks for."""
+    styles = {one[0] for one in written}
+    if len(styles) > 1:
+        raise _wrong("the parameters of one statement are written in one way", "?, or $1, or :name")
+    if styles == {":"}:
+        names = tuple(dict.fromkeys(one[1:] for one in written))
+        return names, [names.index(one[1:]) for one in written]
+    if styles == {"$"}:
+        numbers = [int(one[1:]) - 1 for one in written]
+        lacking = set(range(max(numbers))) - set(numbers)
+        if min(numbers) < 0 or lacking:
+            raise _wrong(f"there is no parameter ${min(lacking) + 1}" if lacking else "there is no parameter $0")
+        return None, numbers
+    return None, list(range(len(written)))
+
+
+def _number(count: int) -> str:
+    return "1 parameter" if count == 1 else f"{count or 'no'} parameters"
+
+
+def _wrong(message: str, hint: str | None = None) -> TidemarkError:
+    return TidemarkError("parameter", message, hint=hint)
+
+
+# Parsing what has blanks
+
+
+def parse_with(source: Source, text: str, filled: Mapping[int, int | str]) -> Statement | None:
+    """The one statement of a text, in which at some places another constant, or ``$n`` for a number, stands; None if
+    the places are not those of constants or parameters there, or there is not one statement."""
+    statements = split(Source(text, source.dialect))
+    if len(statements) != 1:
+        return None
+    tokens: list[Token] = []
+    waiting = dict(filled)
+    for token in statements[0]:
+        given = waiting.pop(token.start, None)
+        if given is None:
+            tokens.append(token)
+        elif token.token_type not in _BLANKS:
+            return None
+        elif isinstance(given, int):
+            tokens += [_at(token, TokenType.PARAMETER, "$"), _at(token, TokenType.NUMBER, str(given))]
+        else:
+            tokens += [_at(token, one.token_type, one.text) for one in tokenize(Source(given))]
+    return None if waiting else parse_statement(source, tokens)
+
+
+_BLANKS: Final = frozenset({TokenType.NUMBER, TokenType.STRING, TokenType.PLACEHOLDER})
+
+
+def _at(token: Token, kind: TokenType, text: str) -> Token:
+    return Token(kind, text, token.line, token.col, token.start, token.end)

@@ -1,0 +1,164 @@
+"""PRIMARY KEY, NOT NULL and CHECK, enforced on the net effect of a transaction.
+
+Assertions: no transaction may leave a row in the view of violations.
+
+Before a transaction there are none, so those after it are what it adds: the change of the view, which the network
+derives and does not store. In a transaction with other definitions they are evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemark.algebra.expressions import Call, Expression
+from tidemark.algebra.plans import Filter, Given, Net, Plan, Project, Stored, Touched, union
+from tidemark.algebra.types import BOOLEAN, WEIGHT
+from tidemark.engines.engine import Engine
+from tidemark.errors import TidemarkError
+from tidemark.network import Wave
+from tidemark.sql.catalog.catalog import Catalog, Table
+from tidemark.state.point import expanded, readable
+from tidemark.storage import delta as delta_tables
+from tidemark.storage.commit import Alteration
+from tidemark.strategy.settle import settle
+
+
+def check_constraints(
+    tables: Mapping[str, Table], deltas: Mapping[str, pa.Table], stored: frozenset[str], engine: Engine
+) -> None:
+    """Refuse the transaction if the rows that it adds violate a constraint of their table."""
+    for name, delta in deltas.items():
+        table = tables[name]
+        inserted = delta_tables.inserted(delta)
+        if not inserted.num_rows:
+            continue
+        _check_not_null(table, inserted)
+        _check_conditions(table, inserted, engine)
+        if table.primary_key:
+            _check_key(table, delta, stored, engine)
+
+
+def check_alterations(
+    altered: Iterable[Alteration],
+    before: Mapping[str, Table],
+    after: Mapping[str, Table],
+    deltas: Mapping[str, pa.Table],
+    engine: Engine,
+) -> None:
+    """Refuse the transaction if rows that were there before it violate a constraint of a column that it adds."""
+    for alteration in altered:
+        table = after[alteration.relation]
+        rows: Plan = Stored(table.name, table.schema)
+        given: Mapping[str, pa.Table] = {}
+        if table.name in deltas:
+            # Conditions may fail, so they must not see rows that the transaction removes.
+            given = {"delta": deltas[table.name]}
+            rows = Net(union((rows, Given("delta", table.schema)), table.schema))
+        added = zip(range(len(alteration.before), len(table.schema)), alteration.values, strict=True)
+        failed: list[Expression] = [
+            Call("is_null", (rows.column(position),), BOOLEAN, nullable=False)
+            for position, value in added
+            if value is None and not table.schema[position].nullable
+        ]
+        new_checks = table.checks[len(before[table.name].checks) :]
+        failed += [Call("is_false", (check.condition,), BOOLEAN, nullable=False) for check in new_checks]
+        for condition in failed:
+            found = engine.evaluate(*settle(Filter(rows, condition), given, engine))
+            if found.num_rows:
+                _check_not_null(table, found)
+                _check_conditions(table, found, engine)
+
+
+def _check_not_null(table: Table, inserted: pa.Table) -> None:
+    for position, field in enumerate(table.schema.fields):
+        column = inserted.column(position)
+        if not field.nullable and column.null_count:
+            row = inserted.filter(column.is_null()).slice(0, 1)
+            raise TidemarkError(
+                "not_null",
+                f"column {field.name!r} of {table.name!r} is NOT NULL, but a row has no value there: {_show(row)}",
+            )
+
+
+def _check_conditions(table: Table, inserted: pa.Table, engine: Engine) -> None:
+    if not table.checks:
+        return
+    given = Given("inserted", table.schema)
+    violated: Expression | None = None
+    for check in table.checks:
+        failed = Call("is_false", (check.condition,), BOOLEAN, nullable=False)
+        violated = failed if violated is None else Call("or", (violated, failed), BOOLEAN, nullable=False)
+    assert violated is not None
+    found = engine.evaluate(Filter(given, violated), {"inserted": inserted})
+    if not found.num_rows:
+        return
+    row = found.slice(0, 1)
+    for check in table.checks:
+        failed = Call("is_false", (check.condition,), BOOLEAN, nullable=False)
+        if engine.evaluate(Filter(given, failed), {"inserted": row}).num_rows:
+            raise TidemarkError("check", f"a row of {table.name!r} violates CHECK ({check.text}): {_show(row)}")
+
+
+def _check_key(table: Table, delta: pa.Table, stored: frozenset[str], engine: Engine) -> None:
+    """The table has no duplicate key afterwards.
+
+    Keys were unique before, so one can only be a duplicate if the transaction adds more rows of it than it removes:
+    by two, or by one while one is stored. Updates that keep their keys need no look at the table.
+    """
+    names = [table.schema[position].name for position in table.primary_key]
+    grown = delta_tables.inserted(delta_tables.net(delta.select([*names, WEIGHT])))
+    if not grown.num_rows:
+        return
+    twice = grown.filter(pc.greater(grown.column(WEIGHT), 1))
+    if not twice.num_rows and table.name in stored:
+        source = Stored(table.name, table.schema)
+        keys = Project(source, tuple(names), tuple(source.column(position) for position in table.primary_key))
+        taken = Touched(keys, Given("grown", keys.schema), tuple(range(len(names))))
+        twice = engine.evaluate(taken, {"grown": grown})
+    if twice.num_rows:
+        raise TidemarkError(
+            "primary_key",
+            f"duplicate key {_show(twice.slice(0, 1))} in {table.name!r}",
+            hint="delete or update the row that has it",
+        )
+
+
+def _show(table: pa.Table) -> str:
+    """The first row of a weighted table, for a message."""
+    record: dict[str, Any] = table.select(range(table.num_columns - 1)).to_pylist()[0]
+    return "(" + ", ".join(f"{name}={value}" for name, value in record.items()) + ")"
+
+
+SHOWN: Final = 5
+
+
+def must_hold(
+    catalog: Catalog, before: Catalog, wave: Wave, stored: Callable[[], frozenset[str]], engine: Engine
+) -> None:
+    """Refuse a transaction that violates an assertion, with the rows that do."""
+    for view in catalog.assertions:
+        if catalog is before:
+            found = wave.deltas.get(f"_assertion {view.name}")
+        elif not wave.deltas and before.get(view.name) is view:
+            continue
+        else:
+            plan, given = readable(expanded(view.plan, catalog, stored()), stored(), wave.deltas)
+            found = engine.evaluate(*settle(plan, given, engine))
+        if found is not None and found.num_rows:
+            raise _violated(view.name, delta_tables.inserted(found))
+
+
+def _violated(name: str, rows: pa.Table) -> TidemarkError:
+    count = delta_tables.size(rows)
+    listed = rows.select(range(rows.num_columns - 1)).slice(0, SHOWN).to_pylist()
+    more = "" if count <= len(listed) else f", and {count - len(listed)} more"
+    what = "row" if count == 1 else "rows"
+    return TidemarkError(
+        "assertion",
+        f"the assertion {name!r} does not hold for {count} {what}: {', '.join(map(str, listed))}{more}",
+        hint="the transaction was rolled back; mend these rows in it, or DROP ASSERTION",
+    )

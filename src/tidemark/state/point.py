@@ -1,0 +1,164 @@
+"""Reading relations at the current point of a transaction: what is stored, overlaid with what is pending.
+
+What a query sees inside an open transaction: what is stored and true, and the transaction's own changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import pyarrow as pa
+
+from tidemark.algebra.cache import PerPlan
+from tidemark.algebra.plans import Plan, relations_of
+from tidemark.algebra.scalar import Row
+from tidemark.algebra.types import Schema
+from tidemark.calculus.as_of import Block, resolve
+from tidemark.calculus.terms import distribute
+from tidemark.sql.catalog.catalog import Catalog, View
+from tidemark.state.history import past
+from tidemark.state.state import Store
+from tidemark.storage import delta as delta_tables
+from tidemark.strategy.nodes import expand
+from tidemark.strategy.settle import settle
+from tidemark.strategy.wave import given_deltas
+
+MOST_INDEXED: Final = 10_000
+"""A change of more rows is not looked through for keys."""
+_NOTHING: Final[Mapping[str, pa.Table]] = {}
+
+
+@dataclass
+class _Index:
+    """Pending rows by the values of some columns; ``waiting`` are changes that are not in it yet."""
+
+    waiting: list[pa.Table]
+    rows: dict[Row, list[tuple[Row, int]]] = field(default_factory=dict)
+
+
+class Pending:
+    """What the statements of a transaction changed. It is netted when it is read, and not with each statement."""
+
+    def __init__(self, deltas: Mapping[str, pa.Table] = _NOTHING) -> None:
+        self._parts = {name: [delta] for name, delta in deltas.items()}
+        self._large = {name for name, delta in deltas.items() if delta.num_rows > MOST_INDEXED}
+        self._indexes: dict[tuple[str, tuple[int, ...]], _Index] = {}
+
+    def add(self, table: str, delta: pa.Table) -> None:
+        """A statement changed a table."""
+        if not delta.num_rows:
+            return
+        self._parts.setdefault(table, []).append(delta)
+        if delta.num_rows > MOST_INDEXED:
+            self._large.add(table)
+        for (name, _), index in self._indexes.items():
+            if name == table:
+                index.waiting.append(delta)
+
+    def __bool__(self) -> bool:
+        """Whether anything is pending that is not undone."""
+        return bool(self._parts) and bool(self.net())
+
+    def net(self) -> dict[str, pa.Table]:
+        """The net change of each table that has one."""
+        for name, parts in tuple(self._parts.items()):
+            if len(parts) > 1:
+                netted = delta_tables.combine(*parts)
+                if netted.num_rows:
+                    self._parts[name] = [netted]
+                else:
+                    del self._parts[name]
+        return {name: delta for name, [delta] in self._parts.items()}
+
+    def near(self, table: str, schema: Schema, columns: tuple[int, ...], key: Row) -> dict[str, pa.Table]:
+        """The same as far as rows are concerned that have a key in some columns. What is said of others is left out, or
+        not."""
+        if table not in self._parts:
+            return {}
+        if table in self._large:
+            net = self.net()
+            return {table: net[table]} if table in net else {}
+        index = self._indexes.get((table, columns))
+        if index is None:
+            index = self._indexes[table, columns] = _Index(list(self._parts[table]))
+        while index.waiting:
+            for row, weight in delta_tables.to_bag(index.waiting.pop()).items():
+                index.rows.setdefault(tuple([row[column] for column in columns]), []).append((row, weight))
+        found: dict[Row, int] = {}
+        for row, weight in index.rows.get(key, ()):
+            found[row] = found.get(row, 0) + weight
+        kept = {row: weight for row, weight in found.items() if weight}
+        return {table: delta_tables.from_bag(kept, schema)} if kept else {}
+
+
+def expanded(plan: Plan, catalog: Catalog, stored: frozenset[str]) -> Plan:
+    """The plan with the views that are not stored yet (created in this transaction) as their definitions."""
+    if relations_of(plan) <= stored:  # as ever, but in the transaction that creates them: no look at all views
+        return plan
+    views = (*catalog.materialized_views, *catalog.lagging_views)
+    fresh = {v.name: v.plan for v in views if v.name not in stored}
+    return expand(plan, fresh) if fresh else plan
+
+
+def readable(plan: Plan, stored: frozenset[str], deltas: Mapping[str, pa.Table]) -> tuple[Plan, dict[str, pa.Table]]:
+    """The resolved plan, with what is pending laid over what is stored, and the deltas to give with it."""
+    read = relations_of(plan)
+    changed = frozenset(name for name in read if name in deltas)
+    unstored = frozenset(name for name in read if name not in stored)
+    known = _resolved(plan)
+    resolved = known.get((changed, unstored))
+    if resolved is None:
+        resolved = known[changed, unstored] = distribute(resolve(plan, Block(changed=changed, unstored=unstored)))
+    return resolved, given_deltas({name: deltas[name] for name in changed})
+
+
+def _nothing_yet(plan: Plan) -> dict[tuple[frozenset[str], frozenset[str]], Plan]:
+    return {}
+
+
+_resolved: Final = PerPlan(_nothing_yet)
+"""What a plan becomes for the relations of it that changed, and those that are not stored."""
+
+
+def first_principle(plan: Plan, catalog: Catalog) -> Plan:
+    """A view's definition over base tables alone."""
+    return expand(plan, {view.name: view.plan for view in catalog.materialized_views})
+
+
+class Point(Protocol):
+    """A point of an open transaction: its definitions and its net changes so far."""
+
+    store: Store
+    catalog: Catalog
+
+    @property
+    def pending(self) -> Mapping[str, pa.Table]: ...
+
+    def derived_deltas(self) -> Mapping[str, pa.Table]: ...
+
+
+@dataclass
+class Near:
+    """A point as far as a plan sees it that reads one table by key, and no view."""
+
+    store: Store
+    catalog: Catalog
+    pending: Mapping[str, pa.Table]
+
+    def derived_deltas(self) -> Mapping[str, pa.Table]:
+        return self.pending
+
+
+def seen(
+    plan: Plan, point: Point, named: Mapping[str, pa.Table], unrefreshed: frozenset[str]
+) -> tuple[Plan, Mapping[str, pa.Table]]:
+    """The plan over what is stored and pending, and over what is given under a name. Views are brought up to date
+    only if the plan reads one; those that lag are ``unrefreshed``, and are seen through their definitions."""
+    store, catalog = point.store, point.catalog
+    stored = store.stored_of(catalog) - unrefreshed
+    plan = expanded(plan, catalog, stored)
+    derived = any(isinstance(catalog.get(name), View) for name in relations_of(plan))
+    resolved, given = readable(plan, stored, point.derived_deltas() if derived else point.pending)
+    return settle(resolved, {**given, **named, **past(plan, store)}, store.reading(catalog))

@@ -1,0 +1,148 @@
+"""The catalog's records: what a commit says about definitions, as JSON, and how a catalog is read back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from tidemark.sql.bind.rules import bind_activation, bind_rule, check_actions
+from tidemark.sql.bind.tables import bind_table
+from tidemark.sql.bind.views import Definition, bind_named
+from tidemark.sql.catalog.catalog import Catalog, Relation, Table, View
+from tidemark.sql.catalog.redefine import bind_alter, with_altered
+from tidemark.sql.catalog.rules import Activation, Rule
+from tidemark.sql.parse.rules import CreateRule
+from tidemark.sql.parse.script import parse_script
+from tidemark.sql.parse.statements import AlterTable, CreateTable
+from tidemark.sql.parse.text import Source
+
+
+def changes(before: Catalog, after: Catalog, born: Mapping[str, int], version: int) -> list[str]:
+    """What to do to one catalog to have the other; ``born`` has the versions in which relations were created.
+
+    A view that stands on one that is written anew is written anew, too, so that it comes after it.
+    """
+    if before is after:
+        return []
+    come, anew = list[str](), set[str]()
+    for name, relation in after.relations.items():
+        old = before.get(name)
+        goes_on = old is not None and old.identity is relation.identity
+        if isinstance(relation, View):
+            means_the_same = goes_on and isinstance(old, View) and old.meaning is relation.meaning
+            if not means_the_same or relation.depends_on & anew:
+                anew.add(name)
+                come.append(_created("view", relation, born[name] if goes_on else version, seen=dict(relation.seen)))
+            continue
+        if not goes_on:
+            anew.add(name)
+            come.append(_created("table", relation, version))
+        known = len(old.alterations) if goes_on and isinstance(old, Table) else 0
+        come += [
+            json.dumps({"alter": name, "sql": sql, "dialect": dialect}) for sql, dialect in relation.alterations[known:]
+        ]
+    gone = [name for name in before.relations if name in anew or name not in after.relations]
+    return [json.dumps({"drop": name}) for name in gone] + come + _rule_records(before, after)
+
+
+def _created(kind: str, relation: Relation, version: int, **more: object) -> str:
+    record = {"create": kind, "name": relation.name, "sql": relation.text, "dialect": relation.dialect}
+    return json.dumps({**record, "version": version, **more})
+
+
+def restore(records: Iterable[str]) -> tuple[Catalog, dict[str, int]]:
+    """The catalog and the versions in which its relations were created."""
+    catalog, versions, rules = Catalog(), dict[str, int](), dict[str, Any]()
+    for text in records:
+        record = json.loads(text)
+        if "rule" in record:
+            if record["sql"] is None:
+                rules.pop(record["rule"], None)
+            else:
+                rules[record["rule"]] = record  # one that goes on stays where it is: the order is that of creation
+            continue
+        if "drop" in record:
+            catalog = catalog.without(record["drop"])
+            versions.pop(record["drop"], None)
+            continue
+        if "alter" in record:
+            catalog = _altered(record, catalog)
+            continue
+        relation = define(record["sql"], record["dialect"], catalog, record.get("seen"), record["name"])
+        catalog = catalog.with_relation(relation)
+        versions[relation.name] = record["version"]
+    # Rules name relations, and none names a rule: they are bound to what the relations are in the end.
+    return _with_rules(catalog, rules.values()), versions
+
+
+def define(
+    sql: str, dialect: str, catalog: Catalog, seen: Mapping[str, int] | None = None, name: str | None = None
+) -> Relation:
+    """The relation that a CREATE statement defines, or that of them with the name, if it defines several."""
+    [(statement, source)] = parse_script(Source(sql, dialect))
+    if isinstance(statement, CreateTable):
+        return bind_table(statement, source)
+    assert isinstance(statement, Definition)
+    return bind_named(statement, name or statement.names[0], catalog, source, seen)
+
+
+def _altered(record: Mapping[str, Any], catalog: Catalog) -> Catalog:
+    [(statement, source)] = parse_script(Source(record["sql"], record["dialect"]))
+    table = catalog.relations[record["alter"]]
+    assert isinstance(statement, AlterTable) and isinstance(table, Table)
+    return with_altered(catalog, bind_alter(statement, table, source))
+
+
+# Rules
+
+
+def _rule_records(before: Catalog, after: Catalog) -> list[str]:
+    """What to say of the rules that are other ones than before: their texts, and for which values they are watched."""
+    if before.rules is after.rules:
+        return []
+    gone = [
+        json.dumps({"rule": name, "sql": None})
+        for name, rule in before.rules.items()
+        if name not in after.rules or after.rules[name].origin is not rule.origin
+    ]
+    others = [rule for name, rule in after.rules.items() if before.rules.get(name) is not rule]
+    return gone + [
+        json.dumps(
+            {
+                "rule": rule.name,
+                "sql": rule.text,
+                "dialect": rule.dialect,
+                "seen": dict(rule.seen),
+                "active": [list(a.arguments) for a in rule.active],
+            }
+        )
+        for rule in others
+    ]
+
+
+def _with_rules(catalog: Catalog, records: Iterable[Mapping[str, Any]]) -> Catalog:
+    """The catalog with the rules that such records tell of."""
+    for record in records:
+        rule = define_rule(record["sql"], record["dialect"], catalog, record["seen"])
+        active = tuple(activation(rule, tuple(arguments), catalog) for arguments in record["active"])
+        catalog = catalog.with_rule(replace(rule, active=active))
+    return catalog
+
+
+def define_rule(sql: str, dialect: str, catalog: Catalog, seen: Mapping[str, int] | None = None) -> Rule:
+    """The rule of a CREATE RULE statement, inactive."""
+    [(statement, source)] = parse_script(Source(sql, dialect))
+    assert isinstance(statement, CreateRule)
+    return bind_rule(statement, catalog, source, seen)
+
+
+def activation(rule: Rule, arguments: tuple[str, ...], catalog: Catalog) -> Activation:
+    """The rule as it is watched for given values of its parameters."""
+    [(statement, source)] = parse_script(Source(rule.text, rule.dialect))
+    assert isinstance(statement, CreateRule)
+    given, seen = dict(rule.given), dict(rule.seen)
+    bound = bind_activation(statement, arguments, given, catalog, source, rule.semantics, seen)
+    check_actions(bound, catalog, given, source)
+    return bound

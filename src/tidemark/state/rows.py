@@ -1,0 +1,176 @@
+"""Rows that a program hands over, as Arrow tables of a relation's types."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemark.algebra.functions import canonical
+from tidemark.algebra.types import DOUBLE, Field, Kind, Schema, Type
+from tidemark.errors import TidemarkError
+from tidemark.state.values import Unfit, taken_all
+
+Rows: TypeAlias = "pa.Table | pa.RecordBatch | Iterable[Sequence[Any]] | Iterable[Mapping[str, Any]]"
+
+_YEARS: Final = {Kind.DATE: (dt.date.min, dt.date.max), Kind.TIMESTAMP: (dt.datetime.min, dt.datetime.max)}
+
+
+def as_table(rows: Rows, schema: Schema, relation: str) -> pa.Table:
+    """The rows with exactly the relation's columns, in its order and of its types; anything else is refused."""
+    if isinstance(rows, pa.RecordBatch):
+        rows = pa.Table.from_batches([rows])
+    if isinstance(rows, pa.Table):
+        _same_columns(rows.column_names, schema, relation)
+        _must_be_whole(rows, relation)
+        columns = [_cast(rows.column(f.name), f, relation) for f in schema.fields]
+        return pa.Table.from_arrays(columns, schema=schema.arrow)
+    if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
+        raise TidemarkError(
+            "type",
+            f"rows of {relation!r} must be a list of tuples or dicts, or an Arrow table",
+            hint="[(1, 'a'), (2, 'b')]",
+        )
+    listed = [_as_tuple(row, schema, relation, number) for number, row in enumerate(rows)]
+    columns = [
+        _column([row[position] for row in listed], field, relation) for position, field in enumerate(schema.fields)
+    ]
+    return pa.Table.from_arrays(columns, schema=schema.arrow)
+
+
+def _must_be_whole(rows: pa.Table, relation: str) -> None:
+    """Refuse a table whose buffers are not what they say, texts that are none among them: engines rely on it."""
+    try:
+        rows.validate(full=True)
+    except pa.ArrowException as error:
+        reason = str(error).splitlines()[0]
+        raise TidemarkError("type", f"the Arrow table for {relation!r} is not valid: {reason}") from error
+
+
+def _same_columns(given: list[str], schema: Schema, relation: str) -> None:
+    missing = [name for name in schema.names if name not in given]
+    extra = [name for name in given if name not in schema.names]
+    twice = sorted({name for name in given if given.count(name) > 1})
+    problems = [
+        f"{word}: {', '.join(names)}"
+        for word, names in (("missing", missing), ("extra", extra), ("twice", twice))
+        if names
+    ]
+    if problems:
+        raise TidemarkError(
+            "columns",
+            f"the columns do not fit {relation!r}: {'; '.join(problems)}",
+            hint=f"columns of {relation}: {', '.join(schema.names)}",
+        )
+
+
+def _as_tuple(row: Any, schema: Schema, relation: str, number: int) -> tuple[Any, ...]:
+    if isinstance(row, Mapping):
+        if list(row.keys()) != list(schema.names):
+            _same_columns([str(key) for key in row], schema, relation)
+        return tuple(row[name] for name in schema.names)
+    if isinstance(row, str | bytes) or not isinstance(row, Sequence):
+        raise TidemarkError("type", f"row {number + 1} for {relation!r} is neither a tuple nor a dict: {row!r}")
+    if len(row) != len(schema):
+        raise TidemarkError(
+            "columns",
+            f"row {number + 1} for {relation!r} has {len(row)} values, the table has {len(schema)} columns",
+            hint=f"columns: {', '.join(schema.names)}",
+        )
+    return tuple(row)
+
+
+def _column(values: list[Any], field: Field, relation: str) -> pa.ChunkedArray:
+    """Values of Python as an Arrow column; see ``values`` for what is taken."""
+    try:
+        array = pa.array(taken_all(values, field.type), field.type.arrow)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise _unfit(field, relation, error) from error
+    return _canonical(pa.chunked_array([array]), field.type)
+
+
+def _cast(column: pa.ChunkedArray, field: Field, relation: str) -> pa.ChunkedArray:
+    """A column of Arrow in the field's type: by Arrow where it refuses what would be lost, else value by value."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if not _castable(column.type, field.type):
+        raise TidemarkError(
+            "type",
+            f"column {field.name!r} of {relation!r} is {field.type}, the Arrow column is {column.type}",
+            hint=f"cast it to {field.type.arrow} first",
+        )
+    try:
+        if not _keeps_all(column.type, field.type):
+            return _column(column.to_pylist(), field, relation)
+        return _canonical(_within_years(column.cast(field.type.arrow, safe=True), field.type), field.type)
+    except (pa.ArrowException, ValueError, OverflowError) as error:
+        raise _unfit(field, relation, error) from error
+
+
+def _castable(source: pa.DataType, type: Type) -> bool:
+    """Arrow types whose values may be values of the type; of texts only times are read."""
+    types, kind = pa.types, type.kind
+    if types.is_null(source) or source == type.arrow:
+        return True
+    if type.element is not None:
+        return bool(types.is_list(source) or types.is_large_list(source)) and _castable(source.value_type, type.element)
+    if type.fields:
+        return bool(
+            types.is_struct(source)
+            and [child.name for child in source] == [name for name, _ in type.fields]
+            and all(_castable(child.type, part) for child, part in zip(source, type.parts, strict=True))
+        )
+    if type.is_numeric:
+        return bool(types.is_integer(source) or types.is_decimal(source) or types.is_floating(source))
+    if kind is Kind.VARCHAR:
+        return _is_text(source)
+    if kind is Kind.TIMESTAMP:
+        return bool(types.is_timestamp(source) or types.is_date(source)) or _is_text(source)
+    return kind is Kind.DATE and (bool(types.is_date(source)) or _is_text(source))
+
+
+def _is_text(source: pa.DataType) -> bool:
+    return bool(pa.types.is_string(source) or pa.types.is_large_string(source) or pa.types.is_string_view(source))
+
+
+def _keeps_all(source: pa.DataType, type: Type) -> bool:
+    """Whether Arrow's cast refuses what the type cannot hold, and nothing else.
+
+    It rounds from DOUBLE to DECIMAL and back, and takes the widest integer for the one that is there."""
+    types = pa.types
+    if type.is_nested:
+        return bool(source == type.arrow) and not any(part.is_temporal for part in type.parts)
+    if type.is_temporal and _is_text(source):
+        return False
+    if type.kind is Kind.DECIMAL:
+        return bool(types.is_decimal(source) or types.is_null(source))
+    return type.kind is not Kind.DOUBLE or not types.is_decimal(source)
+
+
+def _within_years(column: pa.ChunkedArray, type: Type) -> pa.ChunkedArray:
+    """The column, if its times lie within the years that there are; Arrow knows others."""
+    if type.is_temporal:
+        number = pa.int32() if type.kind is Kind.DATE else pa.int64()
+        extremes = pc.min_max(column.cast(number))
+        first, last = (pa.scalar(bound, type.arrow).cast(number).as_py() for bound in _YEARS[type.kind])
+        if extremes["min"].is_valid and not (first <= extremes["min"].as_py() and extremes["max"].as_py() <= last):
+            raise Unfit("a time is out of range, the years 0001 to 9999")
+    return column
+
+
+def _canonical(column: pa.ChunkedArray, type: Type) -> pa.ChunkedArray:
+    """One zero only, and one not-a-number: adding 0.0 turns −0.0 into 0.0."""
+    if DOUBLE in type.parts:
+        return pa.chunked_array([pa.array(map(canonical, column.to_pylist()), type.arrow)])
+    if type != DOUBLE:
+        return column
+    return pc.if_else(pc.is_nan(column), pa.scalar(math.nan), pc.add(column, 0.0))
+
+
+def _unfit(field: Field, relation: str, error: Exception) -> TidemarkError:
+    reason = str(error).splitlines()[0]
+    return TidemarkError("type", f"a value for column {field.name!r} of {relation!r} is not a {field.type}: {reason}")

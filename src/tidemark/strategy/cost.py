@@ -1,0 +1,89 @@
+"""What the differentials of a node cost beside evaluating it anew: by row counts and measured prices.
+
+    differentials  =  stages + changed rows × the places where they meet what is stored below the node
+    anew           =  a statement + rows below the node + rows on both sides of the comparison with what is stored
+
+A change that is a large part of a relation meets most of what stands beside it, row by row, and reading all of it at
+once is the better way then. The prices (``limits.Prices``) are of the engine, in microseconds; no answer depends on
+them. What is approximate need not come out the same twice, so it stays with its differentials, and what recurs has
+bounds of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tidemark.algebra.cache import PerPlan, leaves_read
+from tidemark.algebra.plans import Aggregate, Fixpoint, Plan, Stored, Window, relations_of, walk
+from tidemark.engines.engine import Engine
+from tidemark.strategy.graph import Network
+from tidemark.strategy.nodes import AUTO, Node, Refresh
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What both ways cost, in microseconds, and the counts that this follows from."""
+
+    differentials: float
+    anew: float
+    changed: int
+    places: int
+    below: int
+    own: int
+
+    @property
+    def are_dearer(self) -> bool:
+        """Whether the differentials cost clearly more."""
+        return self.differentials > self.anew * MARGIN
+
+    @property
+    def reason(self) -> str:
+        """For the trace."""
+        ways = f"some {self.differentials / 1000:.0f} ms beside {self.anew / 1000:.0f} ms"
+        met = f"{self.changed} changed rows at {self.places} places"
+        return f"its differentials would cost more, {ways}: {met}, {self.below} rows below it and {self.own} of its own"
+
+
+MARGIN: Final = 1.5
+
+
+def may_be_evaluated_anew(node: Node, network: Network) -> bool:
+    """Whether the node keeps its promises if it is evaluated as a whole."""
+    if not node.is_stored or node.strategy != AUTO or node.rules is not None or _follows_its_own_way(node.plan):
+        return False
+    return all(network.nodes[view].strategy == AUTO for view in node.views if view in network.nodes)
+
+
+def costs(node: Node, plan: Refresh, changed: int, engine: Engine) -> Costs:
+    """The costs of a node's refresh by differentials for so many changed rows, and of evaluating the node anew."""
+    prices = engine.limits.prices
+    places = [leaf.relation for stage in plan.stages for leaf in _stored(stage.plan) if leaf.relation != node.name]
+    if changed <= prices.most_looked_up:
+        few = min(changed, prices.few)
+        meeting = (few * prices.look_up + (changed - few) * prices.looked_up_together) * len(places)
+    else:
+        meeting = sum(changed * prices.met + engine.rows(relation) * prices.scanned for relation in places)
+    below = sum(engine.rows(name) for name in relations_of(node.plan))
+    own = engine.rows(node.name)
+    anew = prices.statement + below * prices.scanned + 2 * own * prices.compared
+    return Costs(len(plan.stages) * prices.stage + meeting, anew, changed, len(places), below, own)
+
+
+def _leaves(plan: Plan) -> tuple[Stored, ...]:
+    return tuple(leaf for leaf, times in leaves_read(plan) if isinstance(leaf, Stored) for _ in range(times))
+
+
+_stored: Final = PerPlan(_leaves)
+
+
+def _own_way(plan: Plan) -> bool:
+    return any(isinstance(part, Fixpoint) or _is_approximate(part) for part in walk(plan))
+
+
+def _is_approximate(part: Plan) -> bool:
+    calls = part.aggregates if isinstance(part, Aggregate) else part.calls if isinstance(part, Window) else ()
+    return any(call.is_approximate for call in calls)
+
+
+_follows_its_own_way: Final = PerPlan(_own_way)

@@ -1,0 +1,267 @@
+"""The ladder of strategies: how one node is brought up to date for one block, by the cheapest step that is sound.
+
+The rungs stand in ``LADDER``, cheapest first (BLAKELEY 7.2). Each takes a visit and says what came of it, or None if
+it cannot serve; the last one always can. Recursion and rederivation are ways of the differential rung.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Final
+
+from tidemark.algebra.plans import Fixpoint, Given, Plan, relations_of
+from tidemark.calculus.as_of import Block
+from tidemark.datalog.fixpoint import TooFar
+from tidemark.engines.limits import EngineLimits
+from tidemark.errors import TidemarkError
+from tidemark.storage.delta import Rows, Tables
+from tidemark.strategy.autonomous import REASON, by_content
+from tidemark.strategy.cache import RefreshCache
+from tidemark.strategy.cost import Costs, costs, may_be_evaluated_anew
+from tidemark.strategy.graph import Network
+from tidemark.strategy.irrelevant import can_add
+from tidemark.strategy.nodes import (
+    AUTONOMOUS,
+    COMPLETE,
+    DIFFERENTIAL,
+    INCREMENTAL,
+    IRRELEVANT,
+    REPLACED,
+    UNTOUCHED,
+    NodeKind,
+    Refresh,
+    Stage,
+)
+from tidemark.strategy.recursion.rederive import rederived
+from tidemark.strategy.visit import Done, Visit, evaluated, named, rows_below, run
+from tidemark.strategy.wave import Step, Wave
+
+Rung = Callable[[Visit], Done | None]
+
+
+def untouched(visit: Visit) -> Done | None:
+    """Nothing that the node reads changed. The front of a wave does not come to such nodes, but for those that begin to
+    mean something else."""
+    if visit.touched or visit.node.strategy == REPLACED:
+        return None
+    return Done(Rows(visit.node.schema, bag={}), 0, UNTOUCHED, "nothing that it reads changed")
+
+
+def irrelevant(visit: Visit) -> Done | None:
+    """What changed cannot matter to the node: not in the columns that it reads, nor in rows that can reach it."""
+    if visit.is_whole or (visit.changed and not _unwanted(visit)):
+        return _impossible(visit)
+    reasons = []
+    for name in sorted(visit.touched):
+        unread = not visit.wave.is_read(name, visit.cache.interest(visit.node, name, visit.network))
+        reasons.append(f"no column that it reads changed: {name}" if unread else _filtered(visit, name))
+    reason, nodes = "; ".join(reasons), visit.network.nodes
+    for name in visit.touched & nodes.keys():
+        reason = reason.replace(name, nodes[name].label)
+    return Done(Rows(visit.node.schema, bag={}), 0, IRRELEVANT, reason)
+
+
+def _filtered(visit: Visit, name: str) -> str:
+    if visit.node.kind is NodeKind.SHARED:
+        return f"no changed row of {name} can matter to anything that reads it"
+    return visit.cache.influence(visit.node, name).reason
+
+
+def _impossible(visit: Visit) -> Done | None:
+    """Of what has no rows none can go, and some changes can add none."""
+    if visit.is_whole or not visit.node.is_forbidden:
+        return None
+    if can_add(visit.node.plan, {name: visit.matter.rows[name] for name in visit.changed}):
+        return None
+    reason = f"it holds, and {visit.labels} changed in a way that can add no row to what it forbids"
+    return Done(Rows(visit.node.schema, bag={}), 0, IRRELEVANT, reason)
+
+
+def _unwanted(visit: Visit) -> bool:
+    """Whether all that share a node can do without its change."""
+    if visit.node.kind is not NodeKind.SHARED:
+        return False
+    changed = {name: visit.matter.rows[name] for name in visit.changed}
+    return visit.cache.readers_without(visit.node, changed, visit.network)
+
+
+def autonomous(visit: Visit) -> Done | None:
+    """The change and what is stored of the node are enough: nothing below it is read."""
+    if visit.is_whole or _recurs(visit):
+        return None
+    if visit.refresh.strategy == AUTONOMOUS:
+        return run(visit, visit.refresh)
+    if visit.refresh.strategy != DIFFERENTIAL:
+        return None
+    found = _attempted(visit)
+    if found is not None:
+        return run(visit, found)
+    is_worth_a_proof = rows_below(visit.refresh, visit.node, visit.engine) >= visit.engine.limits.worth_a_proof
+    return _proved(visit) if is_worth_a_proof else None
+
+
+def differential(visit: Visit) -> Done | None:
+    """The differentials of what changed, over what is stored below the node."""
+    if _costs_too_much(visit):
+        return None
+    return next((done for way in WAYS if (done := way(visit)) is not None), None)
+
+
+def complete(visit: Visit) -> Done | None:
+    """The whole node again, against what is stored of it."""
+    if visit.refresh.strategy == COMPLETE:
+        return run(visit, visit.refresh)
+    anew = visit.cache.anew(visit.node, visit.matter.rows)
+    return run(visit, replace(anew, reason=_costs(visit).reason))
+
+
+def _costs_too_much(visit: Visit) -> bool:
+    """Whether the differentials of the node cost more than evaluating it anew, which it allows."""
+    if not may_be_evaluated_anew(visit.node, visit.network):
+        return False
+    return visit.refresh.strategy == DIFFERENTIAL and _costs(visit).are_dearer
+
+
+def _costs(visit: Visit) -> Costs:
+    changed = sum(visit.matter.rows[name].count for name in visit.changed)
+    return costs(visit.node, visit.refresh, changed, visit.engine)
+
+
+LADDER: Final[tuple[Rung, ...]] = (untouched, irrelevant, autonomous, differential, complete)
+
+
+def climb(visit: Visit) -> None:
+    """Bring the node up to date by the first rung that serves, and note in the wave which that was."""
+    started = time.perf_counter()
+    done = next(done for rung in LADDER if (done := rung(visit)) is not None)
+    node, wave = visit.node, visit.wave
+    if done.delta.count:
+        wave.rows[node.name] = done.delta
+    wave.strategies[node.name] = done.strategy
+    if done.strategy != UNTOUCHED:
+        rows_in, rows_out = visit.rows_in, done.delta.size
+        filtered = rows_in if done.strategy == IRRELEVANT else visit.rows_filtered
+        took = _milliseconds_since(started)
+        wave.steps.append(
+            Step(node.label, done.strategy, done.reason, rows_in, rows_out, done.read, took, filtered, done.rederived)
+        )
+
+
+def within_reach(
+    name: str, network: Network, wave: Wave, cache: RefreshCache, limits: EngineLimits
+) -> Iterable[str] | None:
+    """The nodes that read a changed relation and to which the change can matter, where many read it; None for all of
+    them where few do. One step stands for all others: they need no visit to be found irrelevant."""
+    started = time.perf_counter()
+    finder = cache.finder(name, network, limits)
+    if finder is None:
+        return None
+    found = finder.among(wave.deltas[name])
+    others = len(network.readers[name]) - len(found)
+    if others:
+        rows, took = wave.rows[name].size, _milliseconds_since(started)
+        reason = f"found by their filters: no changed row of {name} can matter to them"
+        wave.steps.append(Step(f"{others} other nodes", IRRELEVANT, reason, rows, 0, 0, took, rows))
+    return found
+
+
+def _milliseconds_since(start: float) -> float:
+    return round((time.perf_counter() - start) * 1000, 3)
+
+
+def _recurs(visit: Visit) -> bool:
+    """Whether the node follows by rules."""
+    node = visit.node
+    return node.rules is not None or (isinstance(node.plan, Fixpoint) and node.is_stored and not visit.is_whole)
+
+
+def _attempted(visit: Visit) -> Refresh | None:
+    """The first autonomous step that is right for this change."""
+
+    def is_empty(plan: Plan) -> bool:
+        return not evaluated(plan, visit.given, visit.engine).count
+
+    limits = visit.engine.limits
+    for attempt in visit.cache.attempts(visit.node, visit.changed, visit.matter.rows, limits):
+        if attempt.undecided is None or (attempt.alone is not None and is_empty(attempt.alone)):
+            return attempt.refresh
+        if attempt.is_worth_trying:
+            if is_empty(attempt.undecided):
+                return attempt.refresh
+            attempt.failed()
+    return None
+
+
+def _proved(visit: Visit) -> Done | None:
+    """The autonomous step that a proof about the statement gives, for any content of the node or for the one that it
+    has, if nothing else that the node reads changed."""
+    node, statement, rows = visit.node, visit.wave.statement, visit.matter.rows
+    if statement is None or visit.cache.without_autonomy:
+        return None
+    if rows.keys() & relations_of(node.plan) != {statement.relation}:
+        return None
+    found = visit.cache.by_statement(node, statement)
+    if found is not None:
+        return run(visit, found)
+    delta = by_content(node, statement, rows[statement.relation].table, visit.engine, visit.cache.known)
+    if delta is None:
+        return None
+    return run(visit, Refresh((Stage(Given(_CHANGE, node.schema)),), AUTONOMOUS, REASON), {_CHANGE: Rows.of(delta)})
+
+
+_CHANGE: Final = "change"
+
+
+def rederivation(visit: Visit) -> Done | None:
+    """The change of a recursive view that is not stored, by rederivation on demand; None if that goes too far."""
+    rules, cache, wave = visit.node.rules, visit.cache, visit.wave
+    if rules is None:
+        return None
+    key = (id(rules.program), visit.changed)
+    read = made = 0
+    try:
+        if key not in wave.rederivations:
+            block = Block(changed=visit.changed, unstored=cache.unstored, ahead=cache.ahead)
+            wave.rederivations[key] = found = rederived(
+                rules, block, cache.known.keys, Tables(visit.given), visit.engine
+            )
+            read, made = found.read, found.rederived  # counted with the view that was first
+    except TooFar:
+        return None
+    except TidemarkError as error:
+        raise named(error, visit.node) from error
+    delta = wave.rederivations[key].deltas[rules.predicate]
+    return Done(Rows.of(delta), read, DIFFERENTIAL, f"rederivation on demand: {visit.labels}", made)
+
+
+def recursion(visit: Visit) -> Done | None:
+    """The change of a recursion, which is found for all members of its fixpoint at once."""
+    node, plan, wave = visit.node, visit.node.plan, visit.wave
+    if not isinstance(plan, Fixpoint) or node.rules is not None or not _recurs(visit):
+        return None
+    key = plan.of(plan.members[0][0]) if node.kind is not NodeKind.VIEW else plan
+    read = 0  # counted with the member that was first
+    if key not in wave.recursions:
+        # Of views that begin in this transaction nothing has to be brought up to date.
+        served = [visit.network.nodes[view] for view in node.views if view in visit.network.nodes]
+        at_any_cost = bool(served) and all(view.strategy == INCREMENTAL for view in served)
+        try:
+            following = visit.cache.recursion(node, plan, visit.changed, visit.network)
+            wave.recursions[key] = following.follow(Tables(visit.given), visit.engine, at_any_cost=at_any_cost)
+        except TidemarkError as error:
+            raise named(error, node) from error
+        read = wave.recursions[key].read
+    found = wave.recursions[key]
+    reason = found.reason if found.strategy == COMPLETE else f"{found.reason}: {visit.labels}"
+    return Done(Rows.of(found.deltas[plan.predicate]), read, found.strategy, reason)
+
+
+def differentials(visit: Visit) -> Done | None:
+    """The plans of the calculus, unless they would take longer than the whole does."""
+    return None if visit.refresh.strategy == COMPLETE else run(visit, visit.refresh)
+
+
+WAYS: Final[tuple[Rung, ...]] = (rederivation, recursion, differentials)
+"""The ways of the differential rung."""

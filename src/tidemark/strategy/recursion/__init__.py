@@ -1,0 +1,1 @@
+"""The differential rung for recursion: maintenance, rederivation, iteration, and evaluating anew."""

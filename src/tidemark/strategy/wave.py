@@ -1,0 +1,166 @@
+"""The wave of one block: the deltas of tables and nodes, what of them matters to whom, and the steps taken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from tidemark.algebra.columns import Columns
+from tidemark.algebra.history import CLOCK, STEP, STEP_SCHEMA
+from tidemark.algebra.plans import Filter, Fixpoint, State
+from tidemark.analysis.autonomy.dml import AnalysedStatement
+from tidemark.calculus.as_of import delta_name
+from tidemark.engines.engine import Engine
+from tidemark.engines.local.lookups import whole_name
+from tidemark.storage import delta as delta_tables
+from tidemark.storage.delta import Rows, Tables
+from tidemark.strategy.irrelevant import passing, relevant
+from tidemark.strategy.recursion.maintain import Followed
+from tidemark.strategy.recursion.rederive import Rederived
+
+
+@dataclass(frozen=True)
+class Step:
+    """What was done for one node: a line of the trace."""
+
+    node: str
+    strategy: str
+    reason: str
+    rows_in: int
+    rows_out: int
+    rows_read: int
+    milliseconds: float
+    rows_filtered: int = 0
+    rows_rederived: int = 0
+
+    def to_record(self) -> dict[str, str | int | float]:
+        """What is stored: the keys are read by later versions, whatever the fields are called."""
+        return {
+            "node": self.node,
+            "strategy": self.strategy,
+            "reason": self.reason,
+            "rows_in": self.rows_in,
+            "rows_out": self.rows_out,
+            "rows_read": self.rows_read,
+            "milliseconds": self.milliseconds,
+            "rows_filtered": self.rows_filtered,
+            "rows_rederived": self.rows_rederived,
+        }
+
+
+def trace_of(steps: Iterable[Step]) -> str:
+    """The text of a trace, as it is stored with its version."""
+    return json.dumps([step.to_record() for step in steps])
+
+
+@dataclass(frozen=True)
+class Interest:
+    """What of a relation matters to a node: some of its columns, and only rows that pass the filter, if there is
+    one."""
+
+    columns: Columns
+    filter: Filter | None = None
+
+
+@dataclass(frozen=True)
+class Matter:
+    """What of a wave matters to one node: deltas of which nothing does are not there.
+
+    ``wholes`` has the deltas that others may read as a whole: who looks for what they meet asks for the same.
+    """
+
+    rows: Mapping[str, Rows]
+    wholes: Mapping[str, Rows]
+
+
+NO_ROWS: Final[Mapping[str, Rows]] = {}
+
+
+class Wave:
+    """The deltas of a block, of tables and nodes, and the steps that derived them.
+
+    ``strategies`` has those of the nodes that were derived, ``narrowed`` what of a delta matters to who takes an
+    interest in it, ``recursions`` what was found for all members of a fixpoint.
+    """
+
+    def __init__(
+        self,
+        deltas: Mapping[str, pa.Table],
+        steps: Iterable[Step] = (),
+        statement: AnalysedStatement | None = None,
+    ) -> None:
+        self.rows = {name: Rows.of(delta) for name, delta in deltas.items()}
+        self.deltas: Mapping[str, pa.Table] = Tables(self.rows)
+        self.steps = list(steps)
+        self.statement = statement
+        self.strategies: dict[str, str] = {}
+        self.narrowed: dict[tuple[str, Columns, Filter | None], Rows] = {}
+        self.recursions: dict[Fixpoint, Followed] = {}
+        self.rederivations: dict[tuple[int, frozenset[str]], Rederived] = {}
+
+    def with_others(self, deltas: Mapping[str, pa.Table], gone: Set[str]) -> Wave:
+        """The same wave with other deltas of relations that no node reads, and without those that are gone."""
+        copy = Wave({}, self.steps, self.statement)
+        copy.rows.update((name, rows) for name, rows in self.rows.items() if name not in gone)
+        copy.rows.update((name, Rows.of(delta)) for name, delta in deltas.items())
+        copy.strategies = self.strategies
+        return copy
+
+    def matter(self, interests: Mapping[str, Interest], read_by_others: Set[str], engine: Engine) -> Matter:
+        """What of each delta matters to who takes these interests; some relations are read by others, too."""
+        found, wholes = dict[str, Rows](), NO_ROWS
+        for name, whole in self.rows.items():
+            interest = interests.get(name)
+            part = whole if interest is None else self._part(name, interest.columns, interest.filter, engine)
+            if not part.count:
+                continue
+            found[name] = part
+            if part is not whole:
+                is_small = name in read_by_others and whole.count <= engine.limits.small_whole
+                if is_small or part.count * engine.limits.small_part > whole.count:
+                    wholes = {**wholes, name: whole}
+        return Matter(found, wholes)
+
+    def is_read(self, name: str, interest: Interest) -> bool:
+        """Whether anything changed in the columns that matter, whatever rows do."""
+        return bool(self.narrowed[name, interest.columns, None].count)
+
+    def _part(self, name: str, columns: Columns, filter: Filter | None, engine: Engine) -> Rows:
+        key = (name, columns, filter)
+        found = self.narrowed.get(key)
+        if found is None:
+            if filter is None:
+                found = relevant(self.rows[name], columns)
+            else:
+                found = passing(self._part(name, columns, None, engine), filter, engine)
+            self.narrowed[key] = found
+        return found
+
+
+def given_rows(matter: Matter) -> dict[str, Rows]:
+    """What matters, under the names by which resolved plans and engines know it."""
+    given = {delta_name(relation, State.DELTA): rows for relation, rows in matter.rows.items()}
+    for relation, rows in matter.wholes.items():
+        given[whole_name(delta_name(relation, State.DELTA))] = rows
+    if CLOCK in matter.rows:
+        given[STEP] = Rows.of(_step(matter.rows[CLOCK].table))
+    return given
+
+
+def given_deltas(deltas: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """The deltas under the names by which resolved plans and engines know them."""
+    given = {delta_name(relation, State.DELTA): delta for relation, delta in deltas.items()}
+    if CLOCK in deltas:
+        given[STEP] = _step(deltas[CLOCK])
+    return given
+
+
+def _step(delta: pa.Table) -> pa.Table:
+    """A step of the clock as one row; none when it is set for the first time."""
+    before, after = (part(delta).column(0).combine_chunks() for part in (delta_tables.deleted, delta_tables.inserted))
+    rows = [before, after[: len(before)], pa.array([1] * len(before), pa.int64())]
+    return pa.Table.from_arrays(rows, schema=STEP_SCHEMA.weighted)
