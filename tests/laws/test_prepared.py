@@ -5,6 +5,7 @@ Each history runs on two databases, of which one forgets before each statement w
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -48,6 +49,10 @@ STATEMENTS: list[tuple[str, tuple[Any, ...]]] = [
     ("INSERT INTO t VALUES ({}, {}, {}, {}, {}, {})", (KEYS, NUMBERS, NUMBERS, TEXTS, TEXTS, INTEGERS)),
     ("INSERT INTO u VALUES ({}, {}), ({}, {});", (KEYS, TEXTS, KEYS, TEXTS)),
     ("INSERT INTO u VALUES ({} + {}, 'a' || {})", (INTEGERS, NUMBERS, TEXTS)),
+    ("INSERT INTO t (k, d, e) VALUES ({}, {}, DATE {}), ({}, {}, DATE {})", (KEYS, NUMBERS, TEXTS) * 2),
+    ("INSERT INTO t (n, k) VALUES ({}, {}), ({}, {}), ({}, {})", (NUMBERS, KEYS) * 3),
+    ("UPDATE t SET d = {}, big = {} WHERE k = {}", (NUMBERS, NUMBERS, KEYS)),
+    ("UPDATE t SET d = {}, e = DATE {} WHERE d = {} AND k = {}", (NUMBERS, TEXTS, NUMBERS, KEYS)),
     ("INSERT INTO u SELECT k + {}, {} FROM t WHERE n > {}", (INTEGERS, CONSTANTS, NUMBERS)),
     ("UPDATE t SET n = {}, s = {} WHERE k = {}", (NUMBERS, TEXTS, KEYS)),
     ("UPDATE t SET n = n + {}, e = {} WHERE k = {} AND n < {}", (INTEGERS, TEXTS, KEYS, NUMBERS)),
@@ -118,6 +123,67 @@ def test_what_is_bound_once_does_what_is_bound_anew(engine: str) -> None:
 
         same()
         assert any(form for shape in kept._shapes.values() for form in shape.forms.values())
+
+
+MANY = {
+    "UPDATE t SET n = ?, d = ? WHERE k = ?": (st.integers(-5, 5), st.decimals(-20, 20, places=2), st.integers(0, 6)),
+    "UPDATE t SET n = n + ? WHERE k = ? AND n < 4": (st.integers(-5, 5), st.integers(0, 6)),
+    "UPDATE t SET n = 12 / ? WHERE k = ?": (st.integers(-1, 9), st.integers(0, 6)),
+    "UPDATE t SET k = ? WHERE k = ?": (st.integers(0, 9), st.integers(0, 6)),
+    "UPDATE t SET big = ? WHERE k = ?": (st.sampled_from([1, 2**40, 2.0, None]), st.integers(0, 6)),
+    "DELETE FROM t WHERE k = ?": (st.one_of(st.integers(0, 6), st.just(2**40)),),
+    "INSERT INTO t (k, n) VALUES (?, ?)": (st.integers(0, 9), st.integers(0, 5)),
+    "INSERT INTO t (k, n) VALUES (?, ? + 1)": (st.integers(0, 9), st.integers(0, 5)),
+    "INSERT INTO t (k, n) VALUES (?, ?), (?, ?)": (st.integers(0, 99), st.integers(0, 5)) * 2,
+}
+RULE = """
+CREATE RULE r ON UPDATE ON t WHEN SELECT old_k, new_k, new_n FROM updated
+    DO INSERT INTO u SELECT new_k, 'r' FROM condition WITH (coupling = 'immediate')
+"""
+
+
+@pytest.mark.parametrize("ruled", [False, True], ids=["alone", "watched"])
+@pytest.mark.parametrize("engine", ["reference", "duckdb"])
+def test_many_rows_do_what_each_does_in_turn(engine: str, ruled: bool) -> None:
+    with tm.connect(engine) as many, tm.connect(engine) as each:
+        for db in (many, each):
+            db.execute(TABLE)
+            if ruled:
+                db.execute(RULE + "; ACTIVATE RULE r")
+
+        @settings(max_examples=examples(120), deadline=None)
+        @given(st.data())
+        def same(data: st.DataObject) -> None:
+            for db in (many, each):
+                db.execute("DELETE FROM u; DELETE FROM t; INSERT INTO t (k, n) VALUES (0, 1), (1, 2), (2, 3), (3, 12)")
+            for _ in range(data.draw(st.integers(1, 3))):
+                text = data.draw(st.sampled_from(sorted(MANY)))
+                rows = data.draw(st.lists(st.tuples(*MANY[text]), min_size=1, max_size=8))
+
+                def in_turn(text: str = text, rows: list[Any] = rows) -> None:
+                    with each.transaction() as transaction:
+                        for row in rows:
+                            transaction.execute(text, row)
+
+                assert code_of(lambda: many.executemany(text, rows)) == code_of(in_turn), (text, rows)  # noqa: B023
+            for relation in ("t", "u", "v"):
+                assert outcome(many, f"SELECT * FROM {relation}") == outcome(each, f"SELECT * FROM {relation}")
+            for relation in ("t", "v"):
+                found, expected = (
+                    db.changes(relation, since=db.version - 1, paired=True).drop_columns(["_version", "_time"])
+                    for db in (many, each)
+                )
+                assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, expected.to_pylist()))
+
+        same()
+
+
+def code_of(action: Callable[[], None]) -> str | None:
+    try:
+        action()
+    except tm.TidemarkError as error:
+        return error.code
+    return None
 
 
 WIDTH = Schema((Field("a", INT), Field("b", VARCHAR), Field("c", DOUBLE)))

@@ -34,7 +34,7 @@ import pyarrow as pa
 
 from tidemark.algebra.coerce import Placeholder
 from tidemark.algebra.compiled import key_of
-from tidemark.algebra.expressions import TRUE, Call, Column, Expression, conjuncts, parts_once, transform_all
+from tidemark.algebra.expressions import Call, Column, Expression, conjuncts, parts_once, transform_all
 from tidemark.algebra.plans import (
     Difference,
     Distinct,
@@ -177,7 +177,7 @@ def keyed(bound: object) -> Keyed | None:
     plan: Plan = Join(rows, values, asked)
     coming: Plan | None = None
     if any(map(can_fail, cells)):
-        beside = Join(Given(LEAVING, table.schema), values, TRUE)
+        beside = Join(Given(LEAVING, table.schema), values, asked)
         coming = _pairs(table, beside, made)
         made = []
     plan = _pairs(table, plan, made)

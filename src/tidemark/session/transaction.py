@@ -7,7 +7,7 @@ import enum
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from types import TracebackType
 from typing import Any, Final, Protocol, TypeVar, cast
@@ -18,6 +18,7 @@ from tidemark.algebra.expressions import Value
 from tidemark.algebra.plans import Plan, relations_of
 from tidemark.algebra.scalar import Row
 from tidemark.engines.engine import Engine
+from tidemark.engines.limits import PROCESS
 from tidemark.errors import TidemarkError, too_complex
 from tidemark.rules.actions import FIRINGS, HostProgram
 from tidemark.rules.coupling import Reactions
@@ -101,6 +102,27 @@ class Nobody:
 
 
 NOBODY: Final[Owner] = Nobody()
+
+
+@dataclass
+class _ByKeys:
+    """Calls of a statement by key that are to be run at once: their values, by the key that they are about."""
+
+    plan: Keyed | None = None
+    rows: dict[Row, Row] = field(default_factory=dict)
+
+    def has_room(self, key: Row) -> bool:
+        return key not in self.rows and len(self.rows) < PROCESS.few_changed
+
+    def add(self, plan: Keyed, row: Row) -> None:
+        self.plan = plan
+        self.rows[plan.key_of(row)] = row
+
+    def taken(self) -> tuple[Keyed | None, list[Row]]:
+        """What waited; nothing does any more."""
+        plan, rows = self.plan, list(self.rows.values())
+        self.plan, self.rows = None, {}
+        return plan, rows
 
 
 @bounded
@@ -388,9 +410,37 @@ class Transaction:
             found = [template(source.text, source.dialect).values(row) for row in listed]
             self._insert(table, [tuple(cell(values) for cell in cells) for values in found])
             return
+        waiting = _ByKeys()
         for row in listed:
+            self._next_of_many(handed(source, row), source, waiting)
+        self._run_waiting(waiting)
+
+    def _next_of_many(self, call: Call, source: Source, waiting: _ByKeys) -> None:
+        """Run one call of many, or let it wait for others that it can be run with: those by the same plan and about
+        different keys, between which nobody looks at the table."""
+        form = self._prepared.form(call, self.catalog, source)
+        plan = None if form is None else form.keyed
+        if form is None or plan is None or plan.changes_key or self._is_followed(plan.table.name):
+            self._run_waiting(waiting)
             self.store.stopping.begin()
-            self.call(handed(source, row), source)
+            self.call(call, source)
+            return
+        row = form.row_of(call.values)
+        if waiting.plan is not plan or not waiting.has_room(plan.key_of(row)):
+            self._run_waiting(waiting)
+        waiting.add(plan, row)
+
+    def _run_waiting(self, waiting: _ByKeys) -> None:
+        plan, rows = waiting.taken()
+        if plan is not None:
+            self.store.stopping.begin()
+            self._change_by_key(plan, rows, None, None)
+
+    def _is_followed(self, table: str) -> bool:
+        """Whether somebody looks at the table after each statement."""
+        watched = self.catalog.immediately_watched
+        is_followed = table in watched or table in self.catalog.followed_in_sequences
+        return is_followed or bool(watched and self.has_reactions)
 
     def _together(self, first: Call, source: Source) -> tuple[Table, list[Callable[[Sequence[Any]], Any]]] | None:
         """The table, and how the cells of a new row come from values, if all rows can be added at once: each is taken
@@ -400,9 +450,7 @@ class Transaction:
             return None
         table, [cells] = form.bound.table, form.bound.rows
         found = [taken_cell(cell) for cell in cells]
-        watched = self.catalog.immediately_watched
-        is_followed = table.name in watched or table.name in self.catalog.followed_in_sequences
-        if is_followed or (watched and self.has_reactions):
+        if self._is_followed(table.name):
             return None
         known = [cell for cell in found if cell is not None]
         return (table, known) if len(known) == len(found) else None
