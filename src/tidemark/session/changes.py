@@ -16,7 +16,7 @@ Procedures 7.1 and 7.2, for one relation):
 
 All that was written counts into T_d, not only what is known as modified: a key may have been given away again.
 
-A statement that picks rows by columns of the key is one plan for all its values, which are a relation of one row:
+A statement that picks rows by what stands in columns is one plan for all its values, which are a relation of one row:
 
     UPDATE r SET b = p1 WHERE k = p2      old and new rows:  π[r.*, r.* with b = p1] (r ⋈[k = p2] {(p1, p2)})
 
@@ -108,8 +108,9 @@ PARAMETERS: Final = "parameters"
 
 @dataclass(frozen=True)
 class Keyed:
-    """A DELETE or UPDATE by key as a plan over its ``parts``, the values that it asks for. Of an UPDATE the plan gives
-    old and new rows in pairs; if new values can be errors, ``coming`` does, over the rows that leave, which are net."""
+    """A DELETE or UPDATE by what stands in some columns, as a plan over its ``parts``, the values that it asks for. Of
+    an UPDATE the plan gives old and new rows in pairs; if new values can be errors, ``coming`` does, over the rows that
+    leave, which are net."""
 
     table: Table
     plan: Plan
@@ -117,9 +118,12 @@ class Keyed:
     parts: tuple[Placeholder, ...]
     schema: Schema
     links: tuple[tuple[int, int], ...]
-    """Columns of the key, and the parts that they equal."""
+    """Columns, and the parts that they equal."""
     is_update: bool
     changes_key: bool
+    """Whether rows get other primary keys, perhaps."""
+    is_stable: bool
+    """Whether rows that it has changed are found by the same values as before."""
 
     @cached_property
     def columns(self) -> tuple[int, ...]:
@@ -151,8 +155,8 @@ class Keyed:
 
 
 def keyed(bound: object) -> Keyed | None:
-    """The plan of a statement that asks for equality with a column of the key, if no row that it leaves aside could
-    have been an error."""
+    """The plan of a statement that asks for equality with columns, if no row that it leaves aside could have been an
+    error."""
     match bound:
         case DeleteRows(table=table, plan=Filter(input=Scan() as rows, predicate=condition)):
             cells: tuple[Expression, ...] = ()
@@ -164,7 +168,7 @@ def keyed(bound: object) -> Keyed | None:
             pass
         case _:
             return None
-    links = dict(filter(None, (_link(c, table) for c in conjuncts(condition))))
+    links = dict(filter(None, map(_link, conjuncts(condition))))
     if not links or can_fail(condition):
         return None
     found = (part for part in parts_once((condition, *cells)) if isinstance(part, Placeholder))
@@ -182,9 +186,10 @@ def keyed(bound: object) -> Keyed | None:
         made = []
     plan = _pairs(table, plan, made)
     at = tuple((column, parts.index(part)) for column, part in links.items())
-    is_update = isinstance(bound, UpdateRows)
-    moves_key = is_update and changes_key(bound)
-    return Keyed(table, plan, coming, parts, schema, at, is_update, moves_key)
+    is_stable = all(isinstance(cell := cells[i], Column) and cell.index == i for i in links) if cells else True
+    return Keyed(
+        table, plan, coming, parts, schema, at, isinstance(bound, UpdateRows), changes_key(bound), is_stable=is_stable
+    )
 
 
 def _pairs(table: Table, plan: Plan, made: list[Expression]) -> Project:
@@ -193,14 +198,14 @@ def _pairs(table: Table, plan: Plan, made: list[Expression]) -> Project:
     return Project(plan, names, (*plan.columns()[: len(table.schema)], *made))
 
 
-def _link(condition: Expression, table: Table) -> tuple[int, Placeholder] | None:
-    """A column of the key and the value that it is asked to equal."""
+def _link(condition: Expression) -> tuple[int, Placeholder] | None:
+    """A column and the value that it is asked to equal."""
     match condition:
         case (
             Call(function="eq", arguments=(Column() as column, Placeholder() as part))
             | Call(function="eq", arguments=(Placeholder() as part, Column() as column))
         ):
-            if column.index in table.primary_key and column.type == part.type:
+            if column.type == part.type:
                 return column.index, part
     return None
 

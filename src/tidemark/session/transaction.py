@@ -420,7 +420,7 @@ class Transaction:
         different keys, between which nobody looks at the table."""
         form = self._prepared.form(call, self.catalog, source)
         plan = None if form is None else form.keyed
-        if form is None or plan is None or plan.changes_key or self._is_followed(plan.table.name):
+        if form is None or plan is None or plan.changes_key or not plan.is_stable or self._is_followed(plan.table.name):
             self._run_waiting(waiting)
             self.store.stopping.begin()
             self.call(call, source)
