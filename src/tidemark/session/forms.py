@@ -17,12 +17,12 @@ from typing import Any, Final, TypeAlias
 
 from tidemark.algebra.coerce import Placeholder, Step
 from tidemark.algebra.expressions import Expression, Literal, Value, parts_once, transform_all
-from tidemark.algebra.functions import canonical, cast_value
+from tidemark.algebra.functions import canonical, cast_scalar, cast_value, implicit_cast_allowed
 from tidemark.algebra.functions.values import fit_decimal
 from tidemark.algebra.plans import Fixpoint, Plan, Project, expressions_of, walk
 from tidemark.algebra.scalar import Row, value_of
 from tidemark.algebra.text import read_text, show_value
-from tidemark.algebra.types import Kind, Type
+from tidemark.algebra.types import INTEGER_BITS, VARCHAR, Kind, Type
 from tidemark.errors import TidemarkError
 from tidemark.session.changes import Keyed, keyed
 from tidemark.sql.bind.changes import (
@@ -202,12 +202,16 @@ def _step_of(step: Step, before: Type, after: Type) -> Callable[[Any], Any]:
                 return partial(_taken_plain, PLAIN[after.kind], after)
             return lambda value: canonical(taken(value, after))
         case Step.READ:
-            return lambda value: read_text(value, after)
+            return str if after == VARCHAR else lambda value: read_text(value, after)
         case Step.NEGATE:
             return lambda value: value.copy_negate() if isinstance(value, Decimal) else -value
         case Step.CAST:
             if before.kind is after.kind is Kind.DECIMAL:  # however many digits the value has
                 return lambda value: None if value is None else fit_decimal(value, after)
+            if before.is_integer and after.is_integer and implicit_cast_allowed(before, after):
+                return lambda value: value
+            if before.kind in INTEGER_BITS and after.kind is Kind.DECIMAL:
+                return lambda value: None if value is None else cast_scalar(value, before, after)
             return lambda value: None if value is None else cast_value(value, before, after)
 
 

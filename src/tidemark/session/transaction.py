@@ -8,7 +8,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, Protocol, TypeVar, cast
 
@@ -382,7 +382,7 @@ class Transaction:
         self, plan: Keyed, rows: Sequence[Row], whole: Callable[[], Bound] | None, text: str | None
     ) -> None:
         """Run a statement by key, for values of it that are about different keys."""
-        self._change_alone = None if whole is None else cache(cast("Callable[[], BoundChange]", whole))
+        self._change_alone = cast("Callable[[], BoundChange] | None", whole)
         table, engine = plan.table, self._engine
         near = self._pending.near(table.name, table.schema, plan.columns, [plan.key_of(row) for row in rows])
 
@@ -467,7 +467,11 @@ class Transaction:
 
     def _alone(self) -> BoundChange | None:
         """The statement that was all that this transaction did."""
-        return self._change_alone() if self.statements == 1 and self._change_alone is not None else None
+        if self.statements != 1 or self._change_alone is None:
+            return None
+        found = self._change_alone()
+        self._change_alone = lambda: found  # the same one whenever it is asked for
+        return found
 
     def _change(self, bound: BoundChange, text: str | None = None) -> None:
         self._change_alone = lambda: bound

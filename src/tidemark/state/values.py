@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from tidemark.algebra.functions.values import ACCEPTED, fit_decimal, fit_integer
 from tidemark.algebra.text import number
-from tidemark.algebra.types import BOOLEAN, DATE, DOUBLE, NULL, TIMESTAMP, VARCHAR, Kind, Type
+from tidemark.algebra.types import BOOLEAN, DATE, DOUBLE, INTEGER_BITS, NULL, TIMESTAMP, VARCHAR, Kind, Type
 from tidemark.errors import TidemarkError, half_character
 
 _ZONED: Final = re.compile("(?P<moment>[0-9-]{10}[ T][0-9:]+([.][0-9]{1,6})?)0*(?P<zone>Z|[+-][0-9]{2}(:?[0-9]{2})?)?")
@@ -110,6 +110,9 @@ def _boolean(value: Any) -> bool:
 
 def plain(value: Any) -> Any:
     """A value of a parameter as one of Python's own, if it has a type of itself."""
+    kind = value.__class__
+    if kind is int or kind is dt.date or (kind is str and value.isascii()) or (kind is Decimal and value.is_finite()):
+        return value
     if value is None or isinstance(value, bool | list | tuple | Mapping):
         return value
     if isinstance(value, str):
@@ -151,6 +154,8 @@ def type_of(value: Any) -> Type:
 
 
 def _integer(value: Any, type: Type) -> int:
+    if value.__class__ is int and value.bit_length() < INTEGER_BITS[type.kind]:
+        return int(value)
     number = _number(value)
     try:
         return fit_integer(number if isinstance(number, int) else _whole(number), type)
@@ -183,6 +188,10 @@ def _double(value: Any) -> float:
 
 
 def _decimal(value: Any, type: Type) -> Decimal:
+    if value.__class__ is Decimal and value.is_finite() and value.adjusted() < type.precision - type.scale:
+        fitting = fit_decimal(value, type)
+        if fitting == value:
+            return fitting
     number = _number(value)
     exact = Decimal(repr(number)) if isinstance(number, float) else Decimal(number)
     if not exact.is_finite():
