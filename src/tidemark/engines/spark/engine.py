@@ -13,7 +13,7 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,9 +24,10 @@ from pyspark.sql import SparkSession
 
 from tidemark.algebra.cache import PerPlan
 from tidemark.algebra.plans import Given, Plan, Project, Stored, transform, walk
+from tidemark.algebra.scalar import Row
 from tidemark.algebra.types import Schema
 from tidemark.engines.duckdb.lookups import arranged
-from tidemark.engines.engine import ByTables, Evaluator, Iteration, Lending, reads_only
+from tidemark.engines.engine import ByTables, Evaluator, Found, Iteration, Lending, reads_only
 from tidemark.engines.limits import PROCESS, SPARK, EngineLimits
 from tidemark.engines.local.arrow import joined
 from tidemark.engines.local.lookups import near
@@ -52,8 +53,9 @@ from tidemark.engines.spark.sweep import files_of, sweep
 from tidemark.engines.spark.transactions import COMMIT_UNKNOWN, TransactionRow
 from tidemark.errors import TidemarkError
 from tidemark.storage import delta as deltas
-from tidemark.storage.arrangements import Arrangements, no_arrangements, shared
+from tidemark.storage.arrangements import MOST_OF_ONE_KEY, Arrangements, no_arrangements, shared
 from tidemark.storage.commit import Commit, Forgetting, Loaded, Logged, take_notes
+from tidemark.storage.delta import Bag, Rows
 
 _Key: TypeAlias = tuple[str, tuple[DataFile, ...], tuple[str, ...]]
 """The folder, the base files and the columns, which are more after an alteration."""
@@ -120,7 +122,7 @@ class Current:
     kept: Mapping[str, pa.Table] = field(default_factory=dict)
 
 
-class SparkEngine(ByTables):
+class SparkEngine:
     """Evaluates on Spark, stores in a lake folder (``lake_path=None``: a temporary one).
 
     The Spark session begins when the first plan needs it. ``options`` override ``Options`` by name.
@@ -224,6 +226,26 @@ class SparkEngine(ByTables):
             plan = self._reading(plan)
             found = None if self.options.by_statements else self._evaluate_few(plan, given)
             return self.evaluate_plainly(plan, given) if found is None else found
+
+    def follow(self, plan: Plan, given: Mapping[str, Rows]) -> Found | None:
+        """By compiled steps, over what is arranged."""
+        if self.options.by_statements or self.arrangements is None:
+            return None
+        with self._lock:
+            self._must_be_open()
+            return evaluate_few(plan, given, self._matching)
+
+    def _matching(
+        self, leaf: Stored, columns: tuple[int, ...], keys: Collection[Row], needed: tuple[int, ...] | None
+    ) -> Mapping[Row, Bag] | None:
+        """Rows by key, as compiled steps ask for them, if they are arranged."""
+        if not self.rows(leaf.relation):
+            return {}
+        assert self.arrangements is not None
+        held = self.arrangements.serving(leaf.relation, columns, needed, len(keys))
+        if held is None or len(held.schema) != len(leaf.schema):
+            return None
+        return held.matching(columns, keys, MOST_OF_ONE_KEY)
 
     def _evaluate_few(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table | None:
         """What needs no statement over stored rows: they are few, or all that matter are found in memory."""
@@ -457,9 +479,12 @@ class SparkEngine(ByTables):
     def _rows_by_relation(self) -> dict[str, int]:
         return {name: relation.rows for name, relation in self._relations.items()}
 
-    def _reading(self, plan: Plan) -> Plan:
+    def _must_be_open(self) -> None:
         if self._closed:
             raise TidemarkError("closed", "the database is closed", hint="connect again")
+
+    def _reading(self, plan: Plan) -> Plan:
+        self._must_be_open()
         return without_empty(plan, self._rows_by_relation())
 
     def _is_local(self, plan: Plan, given: Mapping[str, pa.Table]) -> bool:
