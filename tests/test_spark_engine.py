@@ -520,7 +520,7 @@ def test_what_is_arranged_in_memory_is_not_read_from_the_lake(spark: Any, tmp_pa
         db.insert("item", [(n, n % 200, n) for n in range(600)])
         db.insert("kind", [(n, f"k{n}") for n in range(200)])
         for n in range(8):
-            db.execute(f"UPDATE item SET price = price + 1, kind = 9 WHERE id = {n}")
+            db.execute(f"UPDATE item SET price = {n}, kind = 9 WHERE id = {n}")
         engine: Any = db._store.engine
         used = [row["hits"] for row in db.execute("SHOW ARRANGEMENTS").to_pylist()]  # type: ignore[union-attr]
         with db.transaction() as tx, pytest.MonkeyPatch.context() as patched:
