@@ -381,9 +381,9 @@ class Transaction:
         finally:
             self._named = before
 
-    def _alone(self) -> BoundChange | None:
-        """The statement that was all that this transaction did."""
-        return self._change_alone() if self.statements == 1 and self._change_alone is not None else None
+    def _alone(self) -> Callable[[], BoundChange] | None:
+        """What gives the statement that was all that this transaction did."""
+        return self._change_alone if self.statements == 1 else None
 
     def _change(self, bound: BoundChange, text: str | None = None) -> None:
         self._change_alone = lambda: bound

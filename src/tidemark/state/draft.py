@@ -23,7 +23,7 @@ NO_TABLES: Final[Mapping[str, pa.Table]] = {}
 @dataclass(frozen=True)
 class Work:
     """What a transaction asks to be committed: its catalog and the net deltas of tables; the time, if it is set; and
-    the statement, if one was all that it did.
+    what gives the statement, if one was all that it did.
 
     What brings something that lags up to date changes that relation, has deltas of its ``own`` for what serves it,
     which nothing else reads, the steps that derived them, and notes."""
@@ -32,7 +32,7 @@ class Work:
     pending: Mapping[str, pa.Table]
     statements: int
     now: dt.datetime | None = None
-    change: BoundChange | None = None
+    change: Callable[[], BoundChange] | None = None
     own: Mapping[str, pa.Table] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
     notes: Mapping[str, str | None] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Derivation:
     version: int
     catalog: Catalog
     pending: Mapping[str, pa.Table]
-    change: BoundChange | None
+    change: Callable[[], BoundChange] | None
     checked: Mapping[str, pa.Table]
     wave: Wave
 

@@ -382,9 +382,7 @@ class DuckDBEngine:
     def _append(self, entry: Entry) -> None:
         """A commit that the tables follow later."""
         growing = {
-            name: self._rows[name] + delta_tables.growth(entry.commit.deltas[name])
-            for name in entry.streams
-            if self._relations[name].kept
+            name: self._rows[name] + rows.growth for name, rows in entry.changed.items() if self._relations[name].kept
         }
         self._tail.append(entry)
         self._rows.update(growing)
