@@ -20,6 +20,7 @@ from tidemark.sql.parse.shapes import constants
 from tidemark.sql.parse.text import Source, tokenize
 from tidemark.state.point import Pending
 from tidemark.storage import delta as delta_tables
+from tidemark.storage.delta import Rows
 
 TABLE = """
 CREATE TABLE t (k INT PRIMARY KEY, n INT CHECK (n < 100000), d DECIMAL(8,2), s VARCHAR, e DATE, big BIGINT);
@@ -135,16 +136,17 @@ def test_what_is_pending_is_the_same_in_whole_and_by_key(
         for row, weight in step:
             for total in (bag, whole):
                 total[canonical(row)] = total.get(canonical(row), 0) + weight
-        pending.add("t", delta_tables.from_bag({row: weight for row, weight in bag.items() if weight}, WIDTH))
+        net_of_step = {row: weight for row, weight in bag.items() if weight}
+        as_bag = Rows(WIDTH, bag=net_of_step)
+        pending.add("t", as_bag if data.draw(st.booleans()) else Rows.of(as_bag.table))
         if data.draw(st.booleans()):
             pending.net()
         columns = data.draw(st.sampled_from([(0,), (1,), (0, 2)]))
-        key = tuple(canonical(data.draw(ROWS)[column]) for column in columns)
-        near = pending.near("t", WIDTH, columns, key)
-        expected = {r: w for r, w in whole.items() if w and tuple(r[column] for column in columns) == key}
-        assert {name: delta_tables.to_bag(delta) for name, delta in near.items()} == (
-            {"t": expected} if expected else {}
-        )
+        drawn = data.draw(st.lists(ROWS, max_size=3))
+        keys = list(dict.fromkeys(tuple(canonical(row[column]) for column in columns) for row in drawn))
+        near = pending.near("t", WIDTH, columns, keys)
+        expected = {r: w for r, w in whole.items() if w and tuple(r[column] for column in columns) in keys}
+        assert (None if near is None else near.bag) == (expected or None)
     net = {row: weight for row, weight in whole.items() if weight}
     assert {name: delta_tables.to_bag(delta) for name, delta in pending.net().items()} == ({"t": net} if net else {})
     assert bool(pending) == bool(net)

@@ -35,7 +35,7 @@ from tidemark.state.lives import Happening, happenings, lived
 from tidemark.state.pairs import Key, relation_keys, shortest
 from tidemark.state.point import expanded
 from tidemark.storage import delta as delta_tables
-from tidemark.storage.delta import from_bag, to_bag
+from tidemark.storage.delta import Rows, from_bag, to_bag
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Instances:
         """What a block did to a relation, in order; at its end, if it was no statement that did it."""
         steps = self._transaction.course.between(relation, since.place, now.place)
         delta = None if steps else self.change_of(relation, since, now)
-        return steps if delta is None else [Act(now.place, delta)]
+        return steps if delta is None else [Act(now.place, Rows.of(delta))]
 
     def _key(self, relation: str) -> Key | None:
         catalog = self._transaction.catalog

@@ -35,6 +35,7 @@ from tidemark.sql.parse.rules import DatabaseEvent, Event
 from tidemark.state.course import Course
 from tidemark.state.state import Store
 from tidemark.storage import delta as delta_tables
+from tidemark.storage.delta import Rows
 
 
 @dataclass
@@ -139,7 +140,7 @@ class Sequences:
             delta = self._instances.change_of(view, self._seen.get(view, START), now)
             self._seen[view] = now
             if delta is not None:
-                self._course.follow(view, delta)
+                self._course.follow(view, Rows.of(delta))
 
     def _views(self, relations: Iterable[str]) -> list[str]:
         known = self._instances.catalog

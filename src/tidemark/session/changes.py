@@ -25,14 +25,15 @@ So it is answered by a look-up, as a differential is, and what engines know of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemark.algebra.coerce import Placeholder
+from tidemark.algebra.compiled import key_of
 from tidemark.algebra.expressions import TRUE, Call, Column, Expression, conjuncts, parts_once, transform_all
 from tidemark.algebra.plans import (
     Difference,
@@ -55,9 +56,16 @@ from tidemark.sql.catalog.catalog import Table
 from tidemark.state.course import new_rows, side_by_side
 from tidemark.state.rows import Rows, as_table
 from tidemark.storage import delta as delta_tables
+from tidemark.storage.delta import Rows as Change
 
 NOTHING: Final[Mapping[str, pa.Table]] = {}
 WANTED: Final = "wanted"
+
+
+class EvaluateRows(Protocol):
+    """The same of rows in either form."""
+
+    def __call__(self, plan: Plan, named: Mapping[str, Change]) -> Change: ...
 
 
 class Evaluate(Protocol):
@@ -66,21 +74,33 @@ class Evaluate(Protocol):
     def __call__(self, plan: Plan, named: Mapping[str, pa.Table] = NOTHING) -> pa.Table: ...
 
 
-def delta_of(bound: BoundChange, evaluate: Evaluate, *, in_pairs: bool = False) -> tuple[pa.Table, pa.Table | None]:
-    """The delta of a bound statement, and, if it is asked for, what an UPDATE made of which row: old and new ones
-    in pairs."""
+Changed = tuple[Change, Change | None]
+"""The delta of a statement, and, if it is asked for, what it made of which row: old and new ones in pairs."""
+
+
+def delta_of(bound: BoundChange, evaluate: Evaluate, *, in_pairs: bool = False) -> Changed:
+    """What a bound statement does to its table."""
     match bound:
         case InsertRows(table=table, rows=rows):
-            return added(table, rows), None
+            return Change.of(added(table, rows)), None
         case InsertQuery(plan=plan):
-            return evaluate(plan), None
+            return Change.of(evaluate(plan)), None
         case DeleteRows(plan=plan):
-            return delta_tables.negated(evaluate(plan)), None
+            return Change.of(delta_tables.negated(evaluate(plan))), None
         case UpdateRows(table=table, plan=plan, coming=coming):
             leaving = evaluate(plan)
             pairs = evaluate(_both(table, coming), {LEAVING: leaving}) if in_pairs else None
             made = evaluate(coming, {LEAVING: leaving}) if pairs is None else new_rows(pairs, table.schema)
-            return delta_tables.combine(delta_tables.negated(leaving), made), pairs
+            delta = delta_tables.combine(delta_tables.negated(leaving), made)
+            return Change.of(delta), None if pairs is None else Change.of(pairs)
+
+
+def coming(table: Table, rows: Iterable[Row]) -> Change:
+    """The delta of rows that come, each cell a value of its column's type."""
+    bag: dict[Row, int] = {}
+    for row in rows:
+        bag[row] = bag.get(row, 0) + 1
+    return Change(table.schema, bag=bag)
 
 
 PARAMETERS: Final = "parameters"
@@ -101,26 +121,33 @@ class Keyed:
     is_update: bool
     changes_key: bool
 
-    def key_of(self, row: Row) -> tuple[tuple[int, ...], Row]:
-        """Columns of the rows that values of the parts are about, and what stands in them."""
-        return tuple([column for column, _ in self.links]), tuple([row[part] for _, part in self.links])
+    @cached_property
+    def columns(self) -> tuple[int, ...]:
+        """Columns of the rows that values of the parts are about."""
+        return tuple([column for column, _ in self.links])
 
-    def delta(self, row: Row, evaluate: Evaluate) -> tuple[pa.Table, pa.Table | None]:
-        """The delta for values of the parts, and of an UPDATE old and new rows in pairs."""
-        given = {PARAMETERS: delta_tables.from_bag({row: 1}, self.schema)}
+    @cached_property
+    def key_of(self) -> Callable[[Row], Row]:
+        """What stands in them, of values of the parts."""
+        return key_of([part for _, part in self.links])
+
+    def delta(self, rows: Iterable[Row], evaluate: EvaluateRows) -> Changed:
+        """The delta for values of the parts, and of an UPDATE old and new rows in pairs. Several rows of values are
+        about different keys."""
+        given = {PARAMETERS: Change(self.schema, bag=dict.fromkeys(rows, 1))}
         found = evaluate(self.plan, given)
         if self.coming is not None:
             found = evaluate(self.coming, {**given, LEAVING: found})
         if not self.is_update:
-            return delta_tables.negated(found), None
-        width = len(self.table.schema)
-        columns = [
-            pa.chunked_array([*old.chunks, *new.chunks], old.type)
-            for old, new in zip(found.columns[:width], found.columns[width:-1], strict=True)
-        ]
-        weights = found.column(2 * width)
-        both = pa.chunked_array([*pc.negate(weights).chunks, *weights.chunks], pa.int64())
-        return delta_tables.net(pa.Table.from_arrays([*columns, both], schema=self.table.schema.weighted)), found
+            return found.negated(), None
+        width, bag = len(self.table.schema), dict[Row, int]()
+        for both, weight in found.bag.items():
+            old, new = both[:width], both[width:]
+            bag[old] = bag.get(old, 0) - weight
+            bag[new] = bag.get(new, 0) + weight
+        if 0 in bag.values():
+            bag = {row: weight for row, weight in bag.items() if weight}
+        return Change(self.table.schema, bag=bag), found
 
 
 def keyed(bound: object) -> Keyed | None:

@@ -8,17 +8,19 @@ else than the text as it stands. Such constants stay in the text.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
+from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 from tidemark.algebra.coerce import Placeholder, Step
 from tidemark.algebra.expressions import Expression, Literal, Value, parts_once, transform_all
 from tidemark.algebra.functions import canonical, cast_value
-from tidemark.algebra.plans import Fixpoint, Plan, expressions_of, walk
-from tidemark.algebra.scalar import value_of
+from tidemark.algebra.functions.values import fit_decimal
+from tidemark.algebra.plans import Fixpoint, Plan, Project, expressions_of, walk
+from tidemark.algebra.scalar import Row, value_of
 from tidemark.algebra.text import read_text, show_value
 from tidemark.algebra.types import Kind, Type
 from tidemark.errors import TidemarkError
@@ -40,7 +42,7 @@ from tidemark.sql.parse import statements as st
 from tidemark.sql.parse.as_of import version_at
 from tidemark.sql.parse.shapes import parse_with
 from tidemark.sql.parse.text import Source
-from tidemark.state.values import taken
+from tidemark.state.values import PLAIN, taken, type_of
 
 Bound: TypeAlias = BoundChange | Plan
 Open: TypeAlias = Bound | InsertCells
@@ -54,16 +56,21 @@ class Call:
     """A statement that is to run: its shape, and what is to be filled in.
 
     ``blanks`` has the place of each constant or parameter and the number of its value; of a text without parameters
-    (``is_handed`` is false) the values are its constants.
+    (``is_handed`` is false) the values are its constants. An INSERT of several rows that are written alike has a call
+    for each of them, the first one itself, in ``rows``.
     """
 
     text: str
     key: tuple[object, ...]
     blanks: tuple[tuple[int, int], ...]
     values: tuple[Any, ...]
-    types: tuple[Type, ...]
     is_handed: bool
     verb: str
+    rows: tuple[Call, ...] = ()
+
+    @cached_property
+    def types(self) -> tuple[Type, ...]:
+        return tuple(map(type_of, self.values))
 
     @property
     def reads(self) -> bool:
@@ -78,9 +85,35 @@ class Form:
     free: frozenset[int]
 
     @cached_property
+    def loose(self) -> frozenset[int]:
+        """The values that are but given to columns: whatever numbers they are, or parameters, the same is bound."""
+        cells = [cell for row in _cells_of(self.bound) for cell in row]
+        given = {cell.index for cell in cells if isinstance(cell, Placeholder) and _is_loose(cell)}
+        others = [cell for cell in cells if not (isinstance(cell, Placeholder) and _is_loose(cell))]
+        if isinstance(self.bound, UpdateRows | DeleteRows | InsertQuery | Plan):
+            plan = self.bound if isinstance(self.bound, Plan) else self.bound.plan
+            others += [one for part in walk(plan) for one in expressions_of(part)]
+        return frozenset(given - {part.index for part in parts_once(others) if isinstance(part, Placeholder)})
+
+    @cached_property
+    def cells(self) -> tuple[Callable[[Sequence[Any]], Value], ...] | None:
+        """How the cells of the one new row come from values, if each is a value or a constant."""
+        if not isinstance(self.bound, InsertCells) or len(self.bound.rows) != 1:
+            return None
+        read = tuple(map(cell_reader, self.bound.rows[0]))
+        return None if None in read else read  # type: ignore[return-value]
+
+    @cached_property
     def keyed(self) -> Keyed | None:
         """The same as one plan for all values, if it picks rows by key."""
         return keyed(self.bound)
+
+    @cached_property
+    def row_of(self) -> Callable[[Sequence[Any]], Row]:
+        """What that plan asks for, of the values of a call."""
+        assert self.keyed is not None
+        reads = [reader_of(part) for part in self.keyed.parts]
+        return lambda values: tuple([read(values) for read in reads])
 
     def filled(self, values: Sequence[Any]) -> Bound:
         """The same over values."""
@@ -119,24 +152,108 @@ Change: TypeAlias = Callable[[Expression], "Expression | None"]
 
 def value_for(part: Placeholder, values: Sequence[Any]) -> Value:
     """The value that a placeholder stands for."""
-    value: Any = values[part.index]
-    for step, before, after in part.steps:
-        match step:
-            case Step.TAKE:
-                try:
-                    value = canonical(taken(value, after))
-                except ValueError as error:
-                    raise unfit(part.index, error) from error
-            case Step.READ:
-                value = read_text(value, after)
-            case Step.NEGATE:
-                value = value.copy_negate() if isinstance(value, Decimal) else -value
-            case Step.CAST:
-                value = None if value is None else cast_value(value, before, after)
-    if part.type.kind is Kind.NULL and value is not None:
-        raise unfit(part.index, f"nothing tells the type of {value!r} here")
-    known: Value = value
-    return known
+    return reader_of(part)(values)
+
+
+Reader: TypeAlias = Callable[[Sequence[Any]], Value]
+
+
+def cell_reader(cell: Expression) -> Reader | None:
+    """How a cell comes from values, if it is one of them, or a constant."""
+    match cell:
+        case Literal(value=value):
+            return lambda values: value
+        case Placeholder():
+            return reader_of(cell)
+    return None
+
+
+@lru_cache(maxsize=4_096)
+def reader_of(part: Placeholder) -> Reader:
+    """How the value that a placeholder stands for comes from all values."""
+    index, steps = part.index, [_step_of(step, before, after) for step, before, after in part.steps]
+    if part.type.kind is Kind.NULL:
+        return lambda values: _of_no_type(index, values[index])
+    if not steps:
+        return itemgetter(index)
+
+    def read(values: Sequence[Any]) -> Value:
+        value = values[index]
+        try:
+            for step in steps:
+                value = step(value)
+        except ValueError as error:
+            raise unfit(index, error) from error
+        known: Value = value
+        return known
+
+    return read
+
+
+def _of_no_type(place: int, value: Any) -> None:
+    if value is not None:
+        raise unfit(place, f"nothing tells the type of {value!r} here")
+
+
+def _step_of(step: Step, before: Type, after: Type) -> Callable[[Any], Any]:
+    match step:
+        case Step.TAKE:
+            if after.kind in PLAIN and after.kind is not Kind.DOUBLE:
+                return partial(_taken_plain, PLAIN[after.kind], after)
+            return lambda value: canonical(taken(value, after))
+        case Step.READ:
+            return lambda value: read_text(value, after)
+        case Step.NEGATE:
+            return lambda value: value.copy_negate() if isinstance(value, Decimal) else -value
+        case Step.CAST:
+            if before.kind is after.kind is Kind.DECIMAL:  # however many digits the value has
+                return lambda value: None if value is None else fit_decimal(value, after)
+            return lambda value: None if value is None else cast_value(value, before, after)
+
+
+def _taken_plain(plain: frozenset[type], type_: Type, value: Any) -> Any:
+    """See ``taken``: of what has but one form only the range is looked at."""
+    if value.__class__ not in plain:
+        return canonical(taken(value, type_))
+    if type_.is_integer and value is not None:
+        return taken(value, type_)
+    return value
+
+
+def _cells_of(bound: Open) -> Iterable[tuple[Expression, ...]]:
+    """The new values of the columns of a table."""
+    match bound:
+        case InsertCells(rows=rows):
+            return rows
+        case UpdateRows(coming=Project(expressions=expressions)):
+            return (expressions,)
+    return ()
+
+
+def _is_loose(cell: Placeholder) -> bool:
+    match cell.steps:
+        case ((Step.TAKE, _, _),):
+            return cell.handed
+        case ((Step.CAST, before, after),):
+            return before.kind is Kind.DECIMAL and after.is_numeric
+    return False
+
+
+def _loosened(bound: Open) -> Open:
+    """The same, with decimals that are as wide as their columns brought to these like any others."""
+
+    def brought(cell: Expression) -> Expression:
+        if isinstance(cell, Placeholder) and not cell.steps and not cell.handed and cell.type.kind is Kind.DECIMAL:
+            return cell.brought(Step.CAST, cell.type)
+        return cell
+
+    match bound:
+        case InsertCells(table=table, rows=rows):
+            return InsertCells(table, tuple(tuple(map(brought, row)) for row in rows))
+        case UpdateRows(table=table, plan=plan, coming=Project() as coming):
+            expressions = tuple(map(brought, coming.expressions))
+            return UpdateRows(table, plan, replace(coming, expressions=expressions))
+    return bound
 
 
 def _changed(bound: Open, change: Change) -> Open:
@@ -239,7 +356,7 @@ class _Binding:
         if isinstance(statement, st.Query):
             binder = QueryBinder(opened, self.catalog, version=version_at(statement.as_of, opened))
             return binder.bind(statement.tree)
-        return bind_open(statement, self.catalog, opened)
+        return _loosened(bind_open(statement, self.catalog, opened))
 
 
 def _can_be_filled(bound: Open) -> bool:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from itertools import count
 from operator import itemgetter
 from threading import Lock
@@ -17,13 +18,13 @@ from typing import Any, Final, TypeAlias
 from tidemark.algebra.coerce import Placeholder, Step
 from tidemark.algebra.expressions import Expression, Literal
 from tidemark.algebra.text import number
-from tidemark.algebra.types import VARCHAR
+from tidemark.algebra.types import Type
 from tidemark.errors import TidemarkError
 from tidemark.session.forms import CHANGING, Call, Form, formed, unfit
 from tidemark.sql.catalog.catalog import Catalog
 from tidemark.sql.parse import statements as st
 from tidemark.sql.parse.script import parse_script
-from tidemark.sql.parse.shapes import constants, template
+from tidemark.sql.parse.shapes import Template, constants, rows_alike, template, written_out
 from tidemark.sql.parse.text import Source
 from tidemark.state.values import Unfit, plain, type_of
 
@@ -36,12 +37,34 @@ MOST_KEPT: Final = 100_000
 """Of a longer text nothing is kept."""
 
 
+Kept: TypeAlias = "tuple[tuple[str, ...], tuple[Type, ...]]"
+"""The constants that stay in the text, and the types of values that matter."""
+
+
 @dataclass
 class Shape:
-    """What is known of the texts of one shape: which values are but values, and what is bound for the others."""
+    """What is known of the texts of one shape: which values are but values (``free``), of which of those not even the
+    type matters (``loose``), and what is bound for the others."""
 
     free: frozenset[int] | None = None
-    forms: dict[tuple[frozenset[int], tuple[str, ...]], Form | None] = field(default_factory=dict)
+    loose: frozenset[int] | None = None
+    forms: dict[Kept, Form | None] = field(default_factory=dict)
+
+    def key_of(self, call: Call) -> Kept:
+        assert self.free is not None and self.loose is not None
+        return _pinned(call, self.free), _types(call, self.loose)
+
+    def keep(self, call: Call, free: frozenset[int], form: Form | None) -> None:
+        """Remember what a call was bound to. What was bound for other free values, or while the type of more values
+        seemed not to matter, is forgotten."""
+        known = frozenset[int]() if self.loose is None else self.loose
+        loose = known if form is None else form.loose if self.loose is None else known & form.loose
+        if (free, loose) != (self.free, self.loose):
+            self.forms.clear()
+        self.free, self.loose = free, loose
+        while len(self.forms) >= MOST_FORMS:
+            self.forms.pop(next(iter(self.forms)))
+        self.forms[self.key_of(call)] = form
 
 
 class Prepared:
@@ -59,18 +82,35 @@ class Prepared:
             return None
         shape, written = found
         try:
-            literals = tuple(_literal(text) for _, text in written)
+            values = tuple([_constant(text) for _, text in written])
         except TidemarkError:
             return None  # a number of too many digits; the long way says where
-        types = tuple(literal.type for literal in literals)
-        key = (shape, types)
+        alike = rows_alike(shape)
+        if alike is not None:
+            return self._several(alike, [text for _, text in written], values)
+        key = (shape, tuple(map(_kind, values)))
+        if not self._is_known(key):
+            return None
+        blanks = tuple([(place, i) for i, (place, _) in enumerate(written)])
+        return Call(source.text, key, blanks, values, False, _verb(shape))
+
+    def _several(self, alike: str, written: list[str], values: tuple[Any, ...]) -> Call | None:
+        """The calls of the rows of an INSERT, each as if it stood alone."""
+        calls, width = [], alike.count("\x00")
+        for start in range(0, len(values), width):
+            some = values[start : start + width]
+            key = (alike, tuple(map(_kind, some)))
+            text, blanks = written_out(alike, written[start : start + width])
+            calls.append(Call(text, key, blanks, some, False, "INSERT"))
+        known = [self._is_known(call.key) for call in calls]
+        return replace(calls[0], rows=tuple(calls)) if all(known) else None
+
+    def _is_known(self, key: tuple[object, ...]) -> bool:
+        """Whether the shape was there before; it is now."""
         with self._lock:
             is_known = key in self._shapes
             self._shape(key)
-        if not is_known:
-            return None
-        blanks = tuple((place, i) for i, (place, _) in enumerate(written))
-        return Call(source.text, key, blanks, tuple(one.value for one in literals), types, False, _verb(shape))
+        return is_known
 
     def form(self, call: Call, catalog: Catalog, source: Source) -> Form | None:
         """What the call is bound to; None if a text without parameters has to go the long way."""
@@ -79,18 +119,15 @@ class Prepared:
                 self._shapes.clear()
                 self._catalog = catalog
             shape = self._shape(call.key)
-        known = shape.free
-        if known is not None and (place := (known, _pinned(call, known))) in shape.forms:
-            return shape.forms[place]
+            known = shape.free
+            if known is not None and (place := shape.key_of(call)) in shape.forms:
+                return shape.forms[place]
         form, is_kept = formed(call, catalog, source, known)
         if is_kept and len(call.text) <= MOST_KEPT:
             everything = frozenset(range(len(call.values)))
             free = form.free if form is not None else everything if known is None else known
             with self._lock:
-                shape.free = free
-                while len(shape.forms) >= MOST_FORMS:
-                    shape.forms.pop(next(iter(shape.forms)))
-                shape.forms[free, _pinned(call, free)] = form
+                shape.keep(call, free, form)
         return form
 
     def _shape(self, key: tuple[object, ...]) -> Shape:
@@ -115,8 +152,31 @@ def _verb(text: str) -> str:
     return text.split(None, 1)[0].upper()
 
 
-def _literal(text: str) -> Literal:
-    return Literal(text[1:-1].replace("''", "'"), VARCHAR) if text[0] == "'" else number(text)
+def _constant(text: str) -> Any:
+    """The value of a constant as it is written: a text, a whole number, or one with a point or very many digits."""
+    if text[0] == "'":
+        return text[1:-1].replace("''", "'")
+    if len(text) > _SAFE_DIGITS:
+        return number(text).value
+    return int(text) if text.isdigit() else Decimal(text)
+
+
+_SAFE_DIGITS: Final = 18
+_LARGE: Final = 2**31
+
+
+def _kind(value: Any) -> object:
+    """What of a value decides how it is bound, but for the digits of numbers."""
+    kind = value.__class__
+    if kind is int and not -_LARGE < value < _LARGE:
+        return type_of(value)
+    return kind
+
+
+def _types(call: Call, loose: frozenset[int]) -> tuple[Type, ...]:
+    """The types that matter, of those that a kind does not tell."""
+    exact = (value for i, value in enumerate(call.values) if value.__class__ is Decimal and i not in loose)
+    return tuple(map(type_of, exact))
 
 
 def statements_of(source: Source, params: Params, prepared: Prepared) -> Sequence[tuple[st.Statement | Call, Source]]:
@@ -150,9 +210,18 @@ def handed(source: Source, params: Any) -> Call:
         raise TidemarkError("parameter", f"parameters are a sequence or a dict, not {type(params).__name__}")
     found = template(source.text, source.dialect)
     values = tuple(map(_plain, count(), found.values(params)))
-    types = tuple(map(type_of, values))
-    key = (source.text, source.dialect, types)
-    return Call(found.text, key, found.blanks, values, types, True, found.verb)
+    alike = found.alike
+    if alike is None:
+        return _handed(source, found, values)
+    one, width = replace(source, text=alike), template(alike, source.dialect).count
+    single = template(alike, source.dialect)
+    calls = [_handed(one, single, values[start : start + width]) for start in range(0, len(values), width)]
+    return replace(_handed(source, found, values), rows=tuple(calls))
+
+
+def _handed(source: Source, found: Template, values: tuple[Any, ...]) -> Call:
+    key = (source.text, source.dialect, tuple(map(_kind, values)))
+    return Call(found.text, key, found.blanks, values, True, found.verb)
 
 
 def _plain(place: int, value: Any) -> Any:

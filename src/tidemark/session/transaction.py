@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.plans import Plan, relations_of
+from tidemark.algebra.scalar import Row
 from tidemark.engines.engine import Engine
 from tidemark.errors import TidemarkError, too_complex
 from tidemark.rules.actions import FIRINGS, HostProgram
@@ -28,16 +29,17 @@ from tidemark.session.changes import (
     Synced,
     added,
     changes_key,
+    coming,
     delta_of,
     differences,
     must_be_present,
     removed,
 )
 from tidemark.session.commit import derived, run
-from tidemark.session.forms import Bound, Call, Form, value_for
+from tidemark.session.forms import Bound, Call, Form
 from tidemark.session.prepared import Params, Prepared, handed, must_change, statements_of, taken_cell
 from tidemark.session.statements import Answered, Held, row_of
-from tidemark.sql.bind.changes import BoundChange, InsertCells, table_for_change
+from tidemark.sql.bind.changes import BoundChange, InsertCells, InsertRows, table_for_change
 from tidemark.sql.catalog.catalog import Catalog, Table
 from tidemark.sql.parse import statements as st
 from tidemark.sql.parse.script import parse_script
@@ -48,11 +50,14 @@ from tidemark.state.course import Course
 from tidemark.state.draft import Derivation, Draft, Reacted, Work
 from tidemark.state.identity import moves
 from tidemark.state.outcome import COMMIT_UNKNOWN, Outcome
-from tidemark.state.point import Near, Pending, seen
+from tidemark.state.point import Pending, seen, seen_near
 from tidemark.state.rows import Rows
 from tidemark.state.state import Store
 from tidemark.state.values import must_be_text
 from tidemark.storage import delta as delta_tables
+from tidemark.storage.delta import Rows as Change
+from tidemark.storage.delta import Tables
+from tidemark.strategy.settle import settle
 
 T = TypeVar("T")
 Handed = TypeVar("Handed")
@@ -300,9 +305,13 @@ class Transaction:
     def call(self, call: Call, source: Source) -> pa.Table | None:
         """Run a statement that was bound before, or with parameters. One of which that cannot be said goes the long
         way."""
-        form = self._prepared.form(call, self.catalog, source)
-        text = None if call.is_handed else call.text.strip().rstrip(";").rstrip()
-        step = None if form is None else self._step(form, call, text)
+        text = None if call.is_handed else source.text.strip().rstrip(";").rstrip()
+        step: Callable[[], pa.Table | None] | None = None
+        if call.verb == "INSERT":
+            step = self._insertion(call.rows or (call,), source, text)
+        if step is None:
+            form = None if call.rows and not call.is_handed else self._prepared.form(call, self.catalog, source)
+            step = None if form is None else self._step(form, call, text)
         if step is not None:
             return step()
         result: pa.Table | None = None
@@ -320,23 +329,50 @@ class Transaction:
             plan = form.keyed
             if plan is None:
                 return partial(self._change, cast("BoundChange", form.filled(call.values)), text)
-            row = tuple([value_for(part, call.values) for part in plan.parts])
-            return partial(self._change_by_key, plan, row, partial(form.filled, call.values), text)
+            row = form.row_of(call.values)
+            return partial(self._change_by_key, plan, (row,), partial(form.filled, call.values), text)
         except TidemarkError:
             if call.is_handed:
                 raise
             return None
 
-    def _change_by_key(self, plan: Keyed, row: tuple[Value, ...], whole: Callable[[], Bound], text: str | None) -> None:
-        self._change_alone = cache(cast("Callable[[], BoundChange]", whole))
-        table = plan.table
-        columns, key = plan.key_of(row)
-        near = Near(self.store, self.catalog, self._pending.near(table.name, table.schema, columns, key))
+    def _insertion(self, calls: Sequence[Call], source: Source, text: str | None) -> Callable[[], None] | None:
+        """What is to be done over the rows of an INSERT, each a call of its own; None if one is more than values."""
+        table, rows = None, []
+        for call in calls:
+            form = self._prepared.form(call, self.catalog, source)
+            cells = None if form is None else form.cells
+            if form is None or cells is None:
+                return None
+            table = cast("InsertCells", form.bound).table
+            try:
+                rows.append(tuple([cell(call.values) for cell in cells]))
+            except TidemarkError:
+                return None  # the long way says which column it is
+        assert table is not None, "there is a row"
+        return partial(self._insert_values, table, tuple(rows), text)
 
-        def evaluate(plan: Plan, named: Mapping[str, pa.Table] = NOTHING) -> pa.Table:
-            return self._engine.evaluate(*seen(plan, near, named, NO_NAMES))
+    def _insert_values(self, table: Table, rows: tuple[tuple[Value, ...], ...], text: str | None) -> None:
+        self._change_alone = lambda: InsertRows(table, rows)
+        self._apply(table.name, coming(table, rows), text)
 
-        delta, pairs = plan.delta(row, evaluate)
+    def _change_by_key(
+        self, plan: Keyed, rows: Sequence[Row], whole: Callable[[], Bound] | None, text: str | None
+    ) -> None:
+        """Run a statement by key, for values of it that are about different keys."""
+        self._change_alone = None if whole is None else cache(cast("Callable[[], BoundChange]", whole))
+        table, engine = plan.table, self._engine
+        near = self._pending.near(table.name, table.schema, plan.columns, [plan.key_of(row) for row in rows])
+
+        def evaluate(plan: Plan, named: Mapping[str, Change]) -> Change:
+            resolved, given = seen_near(plan, table.name, self.store, self.catalog, near)
+            given |= named
+            found = engine.follow(resolved, given)
+            if found is not None:
+                return found.rows
+            return Change.of(engine.evaluate(*settle(resolved, Tables(given), engine)))
+
+        delta, pairs = plan.delta(rows, evaluate)
         self._apply(table.name, delta, text, pairs if self._in_pairs(table, plan.changes_key) else None)
 
     def _run_many(self, sql: str, rows: Iterable[Sequence[Any]] | Iterable[Mapping[str, Any]]) -> None:
@@ -398,22 +434,22 @@ class Transaction:
         return is_keyless or changes_key or self.course.has_pairs(table.name)
 
     def _insert(self, table: Table, rows: Rows) -> None:
-        self._apply(table.name, added(table, _handed(rows)))
+        self._apply(table.name, Change.of(added(table, _handed(rows))))
 
     def _delete(self, table: Table, rows: Rows) -> None:
-        self._apply(table.name, removed(table, _handed(rows), self._evaluate))
+        self._apply(table.name, Change.of(removed(table, _handed(rows), self._evaluate)))
 
     def _sync(self, table: Table, state: Rows | None, changed: Rows | None, present: Rows | None) -> Synced:
         plan, named = differences(table, state, changed, present)
         must_be_present(table, named, self._engine.evaluate)
         delta = self._evaluate(plan, named)
-        self._apply(table.name, delta)
+        self._apply(table.name, Change.of(delta))
         return Synced.of(delta)
 
-    def _apply(self, table: str, delta: pa.Table, text: str | None = None, pairs: pa.Table | None = None) -> None:
+    def _apply(self, table: str, delta: Change, text: str | None = None, pairs: Change | None = None) -> None:
         """Add a statement's delta to the transaction's net delta of the table (delta-union)."""
         self._program.calls.must_be_none()
-        self.keep(table, delta, text, pairs)
+        self._keep(table, delta, text, pairs)
         if table in self.catalog.followed_in_sequences:
             self.reactions.follow()
         watched = self.catalog.immediately_watched
@@ -436,6 +472,10 @@ class Transaction:
         return table_for_change(exact, self.catalog, Source("", self._dialect))
 
     def keep(self, table: str, delta: pa.Table, text: str | None = None, pairs: pa.Table | None = None) -> None:
+        """The same of Arrow tables."""
+        self._keep(table, Change.of(delta), text, None if pairs is None else Change.of(pairs))
+
+    def _keep(self, table: str, delta: Change, text: str | None = None, pairs: Change | None = None) -> None:
         """Add a change to those of a table.
 
         ``text`` is the statement that is the whole reason for the change, if one is; ``pairs`` says which row became

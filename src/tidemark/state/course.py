@@ -17,6 +17,7 @@ import pyarrow as pa
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.types import Schema
 from tidemark.storage import delta as delta_tables
+from tidemark.storage.delta import Rows
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,16 @@ class Act:
     ``_weight``."""
 
     place: int
-    delta: pa.Table
-    pairs: pa.Table | None = None
+    change: Rows
+    paired: Rows | None = None
+
+    @property
+    def delta(self) -> pa.Table:
+        return self.change.table
+
+    @property
+    def pairs(self) -> pa.Table | None:
+        return None if self.paired is None else self.paired.table
 
 
 class Course:
@@ -42,17 +51,17 @@ class Course:
         self.place += 1
         return self.place
 
-    def take(self, relation: str, delta: pa.Table, pairs: pa.Table | None = None) -> None:
+    def take(self, relation: str, change: Rows, pairs: Rows | None = None) -> None:
         """A statement changed a table."""
         self.advance()
-        self.follow(relation, delta, pairs)
+        self.follow(relation, change, pairs)
 
-    def follow(self, relation: str, delta: pa.Table, pairs: pa.Table | None = None) -> None:
+    def follow(self, relation: str, change: Rows, pairs: Rows | None = None) -> None:
         """What happened at this place changed a relation, too."""
         if pairs is not None:
             self._paired.add(relation)
-        if delta.num_rows or pairs is not None:
-            self._steps.setdefault(relation, []).append(Act(self.place, delta, pairs))
+        if change.count or pairs is not None:
+            self._steps.setdefault(relation, []).append(Act(self.place, change, pairs))
 
     def between(self, relation: str, since: int, until: int) -> list[Act]:
         """The steps of a relation after one place, up to another."""
@@ -80,8 +89,8 @@ class Course:
         self._steps[relation] = [
             replace(
                 step,
-                delta=delta_tables.extended(step.delta, schema, added),
-                pairs=None if step.pairs is None else _extended(step.pairs, schema, added),
+                change=Rows.of(delta_tables.extended(step.delta, schema, added)),
+                paired=None if step.pairs is None else Rows.of(_extended(step.pairs, schema, added)),
             )
             for step in self._steps.get(relation, ())
         ]

@@ -16,7 +16,7 @@ from tidemark.state.lives import Row, lived
 from tidemark.state.pairs import Key, Pairs, key_of, paired
 from tidemark.state.state import Store
 from tidemark.storage import delta as delta_tables
-from tidemark.storage.delta import from_rows
+from tidemark.storage.delta import Rows, from_rows
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def net_pairs(changes: pa.Table, moved: Moved, key: Key) -> Pairs:
         stamp = pa.repeat(pa.scalar(version, pa.int64()), delta.num_rows)
         stamped = delta.add_column(len(schema), VERSION, stamp)
         pairs = paired(stamped, schema, key, {version: moved.old_keys.get(version, {})})
-        steps.append(Act(version, delta_tables.net(delta), _beside(pairs, schema)))
+        steps.append(Act(version, Rows.of(delta_tables.net(delta)), Rows.of(_beside(pairs, schema))))
     last = 0 if not steps else steps[-1].place
     found = lived(steps, key)
     rows = from_rows([row for one in found for row in (one.old, one.new) if row is not None], schema)

@@ -5,22 +5,23 @@ What a query sees inside an open transaction: what is stored and true, and the t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import pyarrow as pa
 
 from tidemark.algebra.cache import PerPlan
+from tidemark.algebra.compiled import key_of
 from tidemark.algebra.plans import Plan, relations_of
 from tidemark.algebra.scalar import Row
 from tidemark.algebra.types import Schema
-from tidemark.calculus.as_of import Block, resolve
+from tidemark.calculus.as_of import Block, delta_name, resolve
 from tidemark.calculus.terms import distribute
 from tidemark.sql.catalog.catalog import Catalog, View
 from tidemark.state.history import past
 from tidemark.state.state import Store
-from tidemark.storage import delta as delta_tables
+from tidemark.storage.delta import Bag, Rows
 from tidemark.strategy.nodes import expand
 from tidemark.strategy.settle import settle
 from tidemark.strategy.wave import given_deltas
@@ -28,34 +29,43 @@ from tidemark.strategy.wave import given_deltas
 MOST_INDEXED: Final = 10_000
 """A change of more rows is not looked through for keys."""
 _NOTHING: Final[Mapping[str, pa.Table]] = {}
+_NO_ROWS: Final[Bag] = {}
 
 
 @dataclass
 class _Index:
     """Pending rows by the values of some columns; ``waiting`` are changes that are not in it yet."""
 
-    waiting: list[pa.Table]
-    rows: dict[Row, list[tuple[Row, int]]] = field(default_factory=dict)
+    of: Callable[[Row], Row]
+    waiting: list[Rows]
+    rows: dict[Row, Bag] = field(default_factory=dict)
+
+    def found(self, keys: Iterable[Row]) -> Bag:
+        """The net change of rows with these keys."""
+        while self.waiting:
+            for row, weight in self.waiting.pop().bag.items():
+                known = self.rows.setdefault(self.of(row), {})
+                known[row] = known.get(row, 0) + weight
+        return {row: weight for key in keys for row, weight in self.rows.get(key, _NO_ROWS).items() if weight}
 
 
 class Pending:
     """What the statements of a transaction changed. It is netted when it is read, and not with each statement."""
 
     def __init__(self, deltas: Mapping[str, pa.Table] = _NOTHING) -> None:
-        self._parts = {name: [delta] for name, delta in deltas.items()}
+        self._parts = {name: [Rows.of(delta)] for name, delta in deltas.items()}
         self._large = {name for name, delta in deltas.items() if delta.num_rows > MOST_INDEXED}
         self._indexes: dict[tuple[str, tuple[int, ...]], _Index] = {}
 
-    def add(self, table: str, delta: pa.Table) -> None:
-        """A statement changed a table."""
-        if not delta.num_rows:
+    def add(self, table: str, change: Rows) -> None:
+        if not change.count:
             return
-        self._parts.setdefault(table, []).append(delta)
-        if delta.num_rows > MOST_INDEXED:
+        self._parts.setdefault(table, []).append(change)
+        if change.count > MOST_INDEXED:
             self._large.add(table)
-        for (name, _), index in self._indexes.items():
-            if name == table:
-                index.waiting.append(delta)
+        for (indexed, _), index in self._indexes.items():
+            if indexed == table:
+                index.waiting.append(change)
 
     def __bool__(self) -> bool:
         """Whether anything is pending that is not undone."""
@@ -65,32 +75,26 @@ class Pending:
         """The net change of each table that has one."""
         for name, parts in tuple(self._parts.items()):
             if len(parts) > 1:
-                netted = delta_tables.combine(*parts)
-                if netted.num_rows:
+                netted = Rows.together(parts)
+                if netted.count:
                     self._parts[name] = [netted]
                 else:
                     del self._parts[name]
-        return {name: delta for name, [delta] in self._parts.items()}
+        return {name: change.table for name, [change] in self._parts.items()}
 
-    def near(self, table: str, schema: Schema, columns: tuple[int, ...], key: Row) -> dict[str, pa.Table]:
-        """The same as far as rows are concerned that have a key in some columns. What is said of others is left out, or
-        not."""
+    def near(self, table: str, schema: Schema, columns: tuple[int, ...], keys: Sequence[Row]) -> Rows | None:
+        """The same as far as rows are concerned that have one of different keys in some columns. What is said of others
+        is left out, or not."""
         if table not in self._parts:
-            return {}
+            return None
         if table in self._large:
             net = self.net()
-            return {table: net[table]} if table in net else {}
+            return Rows.of(net[table]) if table in net else None
         index = self._indexes.get((table, columns))
         if index is None:
-            index = self._indexes[table, columns] = _Index(list(self._parts[table]))
-        while index.waiting:
-            for row, weight in delta_tables.to_bag(index.waiting.pop()).items():
-                index.rows.setdefault(tuple([row[column] for column in columns]), []).append((row, weight))
-        found: dict[Row, int] = {}
-        for row, weight in index.rows.get(key, ()):
-            found[row] = found.get(row, 0) + weight
-        kept = {row: weight for row, weight in found.items() if weight}
-        return {table: delta_tables.from_bag(kept, schema)} if kept else {}
+            index = self._indexes[table, columns] = _Index(key_of(columns), list(self._parts[table]))
+        found = index.found(keys)
+        return Rows(schema, bag=found) if found else None
 
 
 def expanded(plan: Plan, catalog: Catalog, stored: frozenset[str]) -> Plan:
@@ -107,11 +111,15 @@ def readable(plan: Plan, stored: frozenset[str], deltas: Mapping[str, pa.Table])
     read = relations_of(plan)
     changed = frozenset(name for name in read if name in deltas)
     unstored = frozenset(name for name in read if name not in stored)
+    return _over(plan, changed, unstored), given_deltas({name: deltas[name] for name in changed})
+
+
+def _over(plan: Plan, changed: frozenset[str], unstored: frozenset[str]) -> Plan:
     known = _resolved(plan)
     resolved = known.get((changed, unstored))
     if resolved is None:
         resolved = known[changed, unstored] = distribute(resolve(plan, Block(changed=changed, unstored=unstored)))
-    return resolved, given_deltas({name: deltas[name] for name in changed})
+    return resolved
 
 
 def _nothing_yet(plan: Plan) -> dict[tuple[frozenset[str], frozenset[str]], Plan]:
@@ -139,16 +147,14 @@ class Point(Protocol):
     def derived_deltas(self) -> Mapping[str, pa.Table]: ...
 
 
-@dataclass
-class Near:
-    """A point as far as a plan sees it that reads one table by key, and no view."""
-
-    store: Store
-    catalog: Catalog
-    pending: Mapping[str, pa.Table]
-
-    def derived_deltas(self) -> Mapping[str, pa.Table]:
-        return self.pending
+def seen_near(
+    plan: Plan, table: str, store: Store, catalog: Catalog, change: Rows | None
+) -> tuple[Plan, dict[str, Rows]]:
+    """The same for a plan that reads one table by key, and no view: over what is stored of it and, if there is any, the
+    change of rows near these keys. The plan is not settled."""
+    changed = frozenset() if change is None else frozenset({table})
+    resolved = _over(plan, changed, frozenset({table}) - store.stored_of(catalog))
+    return resolved, {} if change is None else {delta_name(table): change}
 
 
 def seen(

@@ -236,6 +236,10 @@ _made_of: Final[dict[int, tuple[weakref.ref[pa.Table], Bag]]] = {}
 """The bags that tables were made of, by the identity of a table, as long as it lives."""
 
 
+MOST_ADDED: Final = 4_096
+"""Changes of so many entries are added up row by row."""
+
+
 class Rows:
     """Rows of a relation, perhaps several entries for one row. The form that is not there is made when it is wanted."""
 
@@ -291,6 +295,30 @@ class Rows:
     def chosen(self, bag: Bag) -> Rows:
         """Some of the entries."""
         return Rows(self.arrow, bag=bag)
+
+    @property
+    def is_bag(self) -> bool:
+        """Whether the bag is there."""
+        return "bag" in self.__dict__
+
+    def negated(self) -> Rows:
+        """The opposite change."""
+        if self.is_bag:
+            return self.chosen({row: -weight for row, weight in self.bag.items()})
+        return Rows(self._schema, table=negated(self.table))
+
+    @staticmethod
+    def together(parts: Sequence[Rows]) -> Rows:
+        """Several changes of one relation as one, net. Those of few rows are added up without Arrow."""
+        if len(parts) == 1:
+            return parts[0]
+        if sum(part.count for part in parts) > MOST_ADDED:
+            return Rows(parts[0].arrow, table=combine(*[part.table for part in parts]))
+        total: Bag = {}
+        for part in parts:
+            for row, weight in part.bag.items():
+                total[row] = total.get(row, 0) + weight
+        return parts[0].chosen({row: weight for row, weight in total.items() if weight})
 
     def has_null(self, column: int) -> bool:
         if self.is_table:

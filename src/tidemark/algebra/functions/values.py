@@ -18,7 +18,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any, Final
 
 from tidemark.algebra.expressions import Value
-from tidemark.algebra.types import INTEGER_BITS, Kind, Type
+from tidemark.algebra.types import INTEGER_BITS, MAX_PRECISION, Kind, Type
 from tidemark.errors import TidemarkError
 
 NAN: Final = float("nan")
@@ -76,13 +76,17 @@ def fit_integer(value: int, type: Type) -> int:
     return value
 
 
+_UNITS: Final = tuple(Decimal(1).scaleb(-scale) for scale in range(MAX_PRECISION + 1))
+"""The last digit of each scale."""
+
+
 def fit_decimal(value: Decimal, type: Type) -> Decimal:
     """Round to the type's scale, half away from zero, and check that the digits suffice."""
     whole_digits = type.precision - type.scale
     # Far too large is decided on the exponent: quantize would fail on more digits than its context has.
     if not value.is_zero() and value.adjusted() > whole_digits:
         raise overflow(value, type)
-    rounded = value.quantize(Decimal(1).scaleb(-type.scale), context=EXACT)
+    rounded = value.quantize(_UNITS[type.scale], context=EXACT)
     if not rounded.is_zero() and rounded.adjusted() >= whole_digits:
         raise overflow(value, type)
     return rounded.copy_abs() if rounded.is_zero() else rounded

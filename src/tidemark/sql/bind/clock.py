@@ -22,15 +22,16 @@ def names_now(node: exp.Expr) -> bool:
     """Whether an expression of this query names the time; subqueries are queries of their own."""
     if isinstance(node, exp.Query):
         return False
-    if is_age(node) and len(node.expressions) == 1:
-        return True
-    return isinstance(node, CURRENT) or any(names_now(part) for part in node.iter_expressions())
+    return _is_now(node) or any(names_now(part) for part in node.iter_expressions())
+
+
+def _is_now(node: exp.Expr) -> bool:
+    return isinstance(node, CURRENT) or (is_age(node) and len(node.expressions) == 1)
 
 
 def lasts(tree: exp.Expr) -> bool:
     """Whether a statement means the same at another time, and after another version."""
-    parts = (part for part in tree.walk() if not isinstance(part, exp.Query))
-    return not any(names_now(part) or (isinstance(part, exp.Table) and part.args.get("version")) for part in parts)
+    return not any(_is_now(part) or (isinstance(part, exp.Table) and part.args.get("version")) for part in tree.walk())
 
 
 def beside_clock(plan: Plan) -> tuple[Plan, Column]:

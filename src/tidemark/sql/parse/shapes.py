@@ -51,6 +51,41 @@ def constants(text: str) -> tuple[str, tuple[tuple[int, str], ...]] | None:
     return (shape, tuple(found)) if _PLAIN.fullmatch(shape) and not _EXPONENT.search(shape) else None
 
 
+_ROWS: Final = re.compile(
+    r"(\s*INSERT\s+INTO\s+\w+\s*(?:\([\w\s,]*\))?\s*VALUES\s*)(\([^()]*\))(?:\s*,\s*\2)+\s*;?\s*",
+    re.ASCII | re.IGNORECASE,
+)
+
+
+def rows_alike(shape: str) -> str | None:
+    """The shape of an INSERT of one row, if this is that of several rows which are all written like it.
+
+    >>> rows_alike("INSERT INTO t VALUES (?, DATE ?), (?, DATE ?)")
+    'INSERT INTO t VALUES (?, DATE ?)'
+    >>> rows_alike("INSERT INTO t VALUES (?, DATE ?), (?, ?)") is None
+    True
+    """
+    found = _ROWS.fullmatch(shape)
+    return None if found is None or not _MARK.search(found[2]) else found[1] + found[2]
+
+
+_MARK: Final = re.compile("[\x00?]")
+
+
+def written_out(shape: str, written: Sequence[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """The text that has a shape and these constants, and the place of each.
+
+    >>> written_out("SELECT \\x00, \\x00", ["12", "'a'"])
+    ("SELECT 12, 'a'", ((7, 0), (11, 1)))
+    """
+    pieces, blanks, end = list[str](), list[tuple[int, int]](), 0
+    for number, (before, constant) in enumerate(zip(shape.split("\x00"), (*written, ""), strict=True)):
+        blanks.append((end + len(before), number))
+        pieces += before, constant
+        end += len(before) + len(constant)
+    return "".join(pieces), tuple(blanks[:-1])
+
+
 # Parameters
 
 _PIECE: Final = re.compile(
@@ -84,6 +119,8 @@ class Template:
     names: tuple[str, ...] | None
     count: int
     verb: str
+    alike: str | None = None
+    """The text of an INSERT of one row, if this is one of several rows which are all written like it."""
 
     def values(self, params: Sequence[Any] | Mapping[str, Any]) -> tuple[Any, ...]:
         """The values in order, of what a program hands over."""
@@ -116,7 +153,8 @@ def template(text: str, dialect: str) -> Template:
     names, numbers = _numbered(written)
     blanks = tuple((match.start(), number) for match, number in zip(found, numbers, strict=True))
     verb = next((tokens[0].text.upper() for tokens in split(Source(text, dialect))), "")
-    return Template(text, blanks, names, len(set(numbers)), verb)
+    alike = rows_alike(text) if set(written) == {"?"} and text.count("?") == len(written) else None
+    return Template(text, blanks, names, len(set(numbers)), verb, alike)
 
 
 def _numbered(written: list[str]) -> tuple[tuple[str, ...] | None, list[int]]:
@@ -162,12 +200,18 @@ def parse_with(source: Source, text: str, filled: Mapping[int, int | str]) -> St
         elif token.token_type not in _BLANKS:
             return None
         elif isinstance(given, int):
-            tokens += [_at(token, TokenType.PARAMETER, "$"), _at(token, TokenType.NUMBER, str(given))]
+            number = [_at(token, TokenType.PARAMETER, "$"), _at(token, TokenType.NUMBER, str(given))]
+            if token.token_type is TokenType.STRING and tokens and tokens[-1].token_type in _READ:
+                kind = tokens.pop()  # DATE '…' is CAST('…' AS DATE), and the latter takes any text
+                before = [_at(kind, TokenType.VAR, "CAST"), _at(kind, TokenType.L_PAREN, "(")]
+                number = [*before, *number, _at(kind, TokenType.ALIAS, "AS"), kind, _at(token, TokenType.R_PAREN, ")")]
+            tokens += number
         else:
             tokens += [_at(token, one.token_type, one.text) for one in tokenize(Source(given))]
     return None if waiting else parse_statement(source, tokens)
 
 
+_READ: Final = frozenset({TokenType.DATE, TokenType.TIMESTAMP})
 _BLANKS: Final = frozenset({TokenType.NUMBER, TokenType.STRING, TokenType.PLACEHOLDER})
 
 
