@@ -249,7 +249,6 @@ def derived(
 ) -> Derivation:
     """Propagate in the middle of a transaction, where constraints may be violated: then nothing is known of the rows,
     and no step may be taken that rests on it."""
-    pending = dict(pending)
     try:
         check(state, catalog, pending)
     except TidemarkError:

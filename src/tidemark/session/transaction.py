@@ -147,7 +147,7 @@ class Transaction:
         return self._reactions is not None
 
     @property
-    def pending(self) -> dict[str, pa.Table]:
+    def pending(self) -> Mapping[str, pa.Table]:
         """The net change of each table so far."""
         return self._pending.net()
 
@@ -496,7 +496,7 @@ class Transaction:
         self._program.calls.must_be_none()
         self.statements += 1
         before, self.catalog = self.catalog, catalog
-        pending = self.pending
+        pending = dict(self.pending)
         for name in {**pending, **dict.fromkeys(self.course.relations)}:
             table = catalog.get(name)
             if table is None:

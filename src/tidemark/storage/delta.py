@@ -331,11 +331,6 @@ class Rows:
         return sum(self.bag.values()) if self.is_bag else growth(self.table)
 
     @property
-    def is_bag(self) -> bool:
-        """Whether the rows are there as a bag."""
-        return "bag" in self.__dict__
-
-    @property
     def is_table(self) -> bool:
         return "table" in self.__dict__
 
@@ -363,6 +358,13 @@ class Tables(Mapping[str, pa.Table]):
 
     def __len__(self) -> int:
         return len(self.rows)
+
+
+def is_same(one: Mapping[str, pa.Table], other: Mapping[str, pa.Table], name: str) -> bool:
+    """Whether both have the very same rows under a name, or none."""
+    if isinstance(one, Tables) and isinstance(other, Tables):
+        return one.rows.get(name) is other.rows.get(name)
+    return one.get(name) is other.get(name)
 
 
 def as_rows(tables: Mapping[str, pa.Table]) -> Mapping[str, Rows]:
