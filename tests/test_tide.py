@@ -7,6 +7,8 @@ import errno
 import logging
 import os
 import shutil
+import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,6 @@ from tidemark.engines.duckdb.tail import Tail
 from tidemark.engines.limits import DuckDBLimits
 from tidemark.session.check import check
 from tidemark.storage import tide as tides
-from tidemark.storage.delta import bag_of
 from tidemark.storage.tide import HEADER_BYTES, Tide
 
 SETUP = """
@@ -421,6 +422,27 @@ def test_a_process_that_dies_at_any_step_of_a_merge_loses_nothing(
             check_invariant(db)
 
 
+def test_a_tide_of_the_first_format_becomes_one_of_the_second_before_it_is_added_to(tmp_path: Path) -> None:
+    """An earlier Tidemark, which knows no rows in the heads of records, must refuse it then."""
+    first = tmp_path / "x.tide"
+    older = struct.pack("<8sI16s", b"tidemark", 1, ID)
+    tide = Tide(first, ID)
+    tide.begin(0)
+    tide.append(1, b"one")
+    tide.mark(1)
+    tide.close()
+    data = bytearray(first.read_bytes())
+    data[:32] = (older + struct.pack("<I", zlib.crc32(older))).ljust(32, b"\0")
+    first.write_bytes(data)
+    tide = Tide(first, ID)
+    assert [record.body for record in tide.read(0)] == [b"one"]
+    assert struct.unpack_from("<I", first.read_bytes(), 8) == (2,)
+    tide.append(2, b"two")
+    tide.mark(2)
+    tide.close()
+    assert [record.body for record in Tide(first, ID).read(0)] == [b"one", b"two"]
+
+
 def test_a_record_holds_every_value_as_it_is(tmp_path: Path) -> None:
     values = (
         "INSERT INTO t VALUES (DOUBLE PRECISION 'NaN', 12345678901234567890.123, DATE '0001-01-01', "
@@ -461,14 +483,14 @@ def test_a_look_up_beside_the_tail_that_fails_half_way_counts_nothing_twice(monk
         db.execute("INSERT INTO r VALUES (1, 30)")
         calls = []
 
-        def once(table: Any) -> Any:
-            calls.append(table)
+        def once(entry: Any, relation: str) -> Any:
+            calls.append(relation)
             if len(calls) == 2:
                 raise MemoryError
-            return bag_of(table)
+            return entry.changed[relation].bag
 
         with monkeypatch.context() as patched:
-            patched.setattr("tidemark.engines.duckdb.tail.bag_of", once)
+            patched.setattr("tidemark.engines.duckdb.tail._bag_in", once)
             with pytest.raises(tm.TidemarkError):
                 db.execute("INSERT INTO q VALUES (1, 5)")
         assert len(calls) == 2, "the failure came where it was meant to"

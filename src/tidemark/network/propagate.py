@@ -14,7 +14,7 @@ follows the nodes that it reaches, not those that there are.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 import pyarrow as pa
@@ -72,13 +72,13 @@ def propagate(
     changed: Mapping[str, pa.Table],
     engine: Engine,
     cache: RefreshCache,
-    statement: AnalysedStatement | None = None,
+    alone: Callable[[], AnalysedStatement | None] = lambda: None,
 ) -> Wave:
     """Derive the deltas of all affected nodes from the net deltas of tables, and of all replaced views.
 
-    ``statement`` is what made the deltas, if it is known and was the only one.
+    ``alone`` gives the statement that made the deltas, if it is known and was the only one.
     """
-    wave = Wave({name: delta for name, delta in changed.items() if delta.num_rows}, statement=statement)
+    wave = Wave(changed, alone=alone)
     front = Front(network, network.replaced)
     for name in tuple(wave.rows):
         front.reached(name, within_reach(name, network, wave, cache, engine.limits))

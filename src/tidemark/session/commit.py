@@ -29,6 +29,7 @@ from tidemark.state.state import Store
 from tidemark.state.tidemarks import consumers_of, notes_of, result_note
 from tidemark.state.transition import Transition
 from tidemark.storage.commit import Commit, Creation
+from tidemark.storage.delta import Tables, as_rows
 from tidemark.strategy.wave import given_deltas, trace_of
 
 Phase = Callable[[Draft], Draft]
@@ -125,10 +126,10 @@ def check_assertions(draft: Draft) -> Draft:
 def fill(draft: Draft) -> Draft:
     """New tables, then new nodes from the lowest level up, each filled from what is below it; and what is given."""
     state, wave = draft.state, draft.wave
-    given: Mapping[str, pa.Table] = given_deltas(wave.deltas)
     transition = state.transition(draft.work.catalog)
     if transition.after is state.catalog:
-        return replace(draft, given=given)
+        return draft
+    given: Mapping[str, pa.Table] = given_deltas(wave.deltas)
     tables = transition.new_tables
     created = [Creation(table.name, table.schema, key=table.primary_key) for table in tables]
     block = Block(changed=frozenset(wave.deltas), unstored=frozenset(table.name for table in tables))
@@ -150,11 +151,13 @@ def encode(draft: Draft) -> Draft:
     record = Commit(
         version,
         state.times.next(state.now()),
-        deltas={
-            **{name: delta for name, delta in wave.deltas.items() if name not in shared or name in logged},
-            **work.own,
-            **{identity.moves_name(name): delta for name, delta in work.moved.items()},
-        },
+        deltas=Tables(
+            {
+                **{name: delta for name, delta in wave.rows.items() if name not in shared or name in logged},
+                **as_rows(work.own),
+                **{identity.moves_name(name): delta for name, delta in as_rows(work.moved).items()},
+            }
+        ),
         given=draft.given,
         created=(*draft.created, *begun),
         dropped=() if is_same else (*transition.dropped, *gone),
@@ -228,20 +231,24 @@ INSTALL: Final[tuple[Phase, ...]] = (
 def check(state: Store, catalog: Catalog, pending: Mapping[str, pa.Table]) -> None:
     """Refuse net deltas, and columns that are added, that violate a constraint."""
     state.progress.tell("checking constraints")
-    before = {table.name: table for table in state.catalog.tables}
-    after = before if catalog is state.catalog else {table.name: table for table in catalog.tables}
     engine, transition = state.reading(catalog), state.transition(catalog)
-    changed = {name: delta for name, delta in pending.items() if name in after}
+    after = {name: table for name in pending if isinstance(table := catalog.get(name), Table)}
+    changed = {name: rows for name, rows in as_rows(pending).items() if name in after}
     constraints.check_constraints(after, changed, transition.going_on, engine)
-    constraints.check_alterations(transition.altered.values(), before, after, pending, engine)
+    if transition.altered:
+        before = {table.name: table for table in state.catalog.tables}
+        after = {table.name: table for table in catalog.tables}
+        constraints.check_alterations(transition.altered.values(), before, after, pending, engine)
 
 
 def derived(
-    state: Store, catalog: Catalog, pending: Mapping[str, pa.Table], change: BoundChange | None = None
+    state: Store,
+    catalog: Catalog,
+    pending: Mapping[str, pa.Table],
+    change: Callable[[], BoundChange] | None = None,
 ) -> Derivation:
     """Propagate in the middle of a transaction, where constraints may be violated: then nothing is known of the rows,
     and no step may be taken that rests on it."""
-    pending = dict(pending)
     try:
         check(state, catalog, pending)
     except TidemarkError:

@@ -169,7 +169,7 @@ class Transaction:
         return self._reactions is not None
 
     @property
-    def pending(self) -> dict[str, pa.Table]:
+    def pending(self) -> Mapping[str, pa.Table]:
         """The net change of each table so far."""
         return self._pending.net()
 
@@ -465,13 +465,9 @@ class Transaction:
         finally:
             self._named = before
 
-    def _alone(self) -> BoundChange | None:
-        """The statement that was all that this transaction did."""
-        if self.statements != 1 or self._change_alone is None:
-            return None
-        found = self._change_alone()
-        self._change_alone = lambda: found  # the same one whenever it is asked for
-        return found
+    def _alone(self) -> Callable[[], BoundChange] | None:
+        """What gives the statement that was all that this transaction did."""
+        return self._change_alone if self.statements == 1 else None
 
     def _change(self, bound: BoundChange, text: str | None = None) -> None:
         self._change_alone = lambda: bound
@@ -548,7 +544,7 @@ class Transaction:
         self._program.calls.must_be_none()
         self.statements += 1
         before, self.catalog = self.catalog, catalog
-        pending = self.pending
+        pending = dict(self.pending)
         for name in {**pending, **dict.fromkeys(self.course.relations)}:
             table = catalog.get(name)
             if table is None:

@@ -9,14 +9,15 @@ derives and does not store. In a transaction with other definitions they are eva
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tidemark.algebra.compiled import key_of
 from tidemark.algebra.expressions import Call, Expression
 from tidemark.algebra.plans import Filter, Given, Net, Plan, Project, Stored, Touched, union
-from tidemark.algebra.types import BOOLEAN, WEIGHT
+from tidemark.algebra.types import BOOLEAN, WEIGHT, Schema
 from tidemark.engines.engine import Engine
 from tidemark.errors import TidemarkError
 from tidemark.network import Wave
@@ -24,22 +25,30 @@ from tidemark.sql.catalog.catalog import Catalog, Table
 from tidemark.state.point import expanded, readable
 from tidemark.storage import delta as delta_tables
 from tidemark.storage.commit import Alteration
+from tidemark.storage.delta import Bag, Rows
 from tidemark.strategy.settle import settle
+from tidemark.strategy.visit import evaluated
 
 
 def check_constraints(
-    tables: Mapping[str, Table], deltas: Mapping[str, pa.Table], stored: frozenset[str], engine: Engine
+    tables: Mapping[str, Table], deltas: Mapping[str, Rows], stored: frozenset[str], engine: Engine
 ) -> None:
     """Refuse the transaction if the rows that it adds violate a constraint of their table."""
     for name, delta in deltas.items():
         table = tables[name]
-        inserted = delta_tables.inserted(delta)
-        if not inserted.num_rows:
+        inserted = delta.inserted()
+        if not inserted.count:
             continue
-        _check_not_null(table, inserted)
+        if inserted.count > delta_tables.FEW or any(map(inserted.has_null, _required(table.schema))):
+            _check_not_null(table, inserted.table)
         _check_conditions(table, inserted, engine)
         if table.primary_key:
             _check_key(table, delta, stored, engine)
+
+
+def _required(schema: Schema) -> list[int]:
+    """The columns that are NOT NULL."""
+    return [position for position, field in enumerate(schema.fields) if not field.nullable]
 
 
 def check_alterations(
@@ -70,7 +79,7 @@ def check_alterations(
             found = engine.evaluate(*settle(Filter(rows, condition), given, engine))
             if found.num_rows:
                 _check_not_null(table, found)
-                _check_conditions(table, found, engine)
+                _check_conditions(table, Rows.of(found), engine)
 
 
 def _check_not_null(table: Table, inserted: pa.Table) -> None:
@@ -84,47 +93,89 @@ def _check_not_null(table: Table, inserted: pa.Table) -> None:
             )
 
 
-def _check_conditions(table: Table, inserted: pa.Table, engine: Engine) -> None:
-    if not table.checks:
+def _check_conditions(table: Table, inserted: Rows, engine: Engine) -> None:
+    violating = _asked(table).violating
+    if violating is None:
         return
-    given = Given("inserted", table.schema)
-    violated: Expression | None = None
-    for check in table.checks:
-        failed = Call("is_false", (check.condition,), BOOLEAN, nullable=False)
-        violated = failed if violated is None else Call("or", (violated, failed), BOOLEAN, nullable=False)
-    assert violated is not None
-    found = engine.evaluate(Filter(given, violated), {"inserted": inserted})
-    if not found.num_rows:
+    found = evaluated(violating, {"inserted": inserted}, engine)
+    if not found.count:
         return
-    row = found.slice(0, 1)
+    row, given = found.table.slice(0, 1), Given("inserted", table.schema)
     for check in table.checks:
         failed = Call("is_false", (check.condition,), BOOLEAN, nullable=False)
         if engine.evaluate(Filter(given, failed), {"inserted": row}).num_rows:
             raise TidemarkError("check", f"a row of {table.name!r} violates CHECK ({check.text}): {_show(row)}")
 
 
-def _check_key(table: Table, delta: pa.Table, stored: frozenset[str], engine: Engine) -> None:
+def _check_key(table: Table, delta: Rows, stored: frozenset[str], engine: Engine) -> None:
     """The table has no duplicate key afterwards.
 
     Keys were unique before, so one can only be a duplicate if the transaction adds more rows of it than it removes:
     by two, or by one while one is stored. Updates that keep their keys need no look at the table.
     """
-    names = [table.schema[position].name for position in table.primary_key]
-    grown = delta_tables.inserted(delta_tables.net(delta.select([*names, WEIGHT])))
-    if not grown.num_rows:
+    grown = _grown(table, delta)
+    if not grown.count:
         return
-    twice = grown.filter(pc.greater(grown.column(WEIGHT), 1))
-    if not twice.num_rows and table.name in stored:
-        source = Stored(table.name, table.schema)
-        keys = Project(source, tuple(names), tuple(source.column(position) for position in table.primary_key))
-        taken = Touched(keys, Given("grown", keys.schema), tuple(range(len(names))))
-        twice = engine.evaluate(taken, {"grown": grown})
-    if twice.num_rows:
+    twice = grown.at_least(2)
+    if not twice.count and table.name in stored:
+        twice = evaluated(_asked(table).taken, {"grown": grown}, engine)
+    if twice.count:
         raise TidemarkError(
             "primary_key",
-            f"duplicate key {_show(twice.slice(0, 1))} in {table.name!r}",
+            f"duplicate key {_show(twice.table.slice(0, 1))} in {table.name!r}",
             hint="delete or update the row that has it",
         )
+
+
+def _grown(table: Table, delta: Rows) -> Rows:
+    """The keys that the transaction adds more rows of than it removes."""
+    key, schema = table.primary_key, Schema(tuple(table.schema[position] for position in table.primary_key))
+    if not delta.is_few:
+        names = [delta.table.schema.names[position] for position in key]
+        return Rows.of(delta_tables.inserted(delta_tables.net(delta.table.select([*names, WEIGHT]))))
+    of, totals = key_of(key), Bag()
+    for row, weight in delta.bag.items():
+        found = of(row)
+        totals[found] = totals.get(found, 0) + weight
+    return Rows(schema, bag={found: total for found, total in totals.items() if total > 0})
+
+
+class _Asked:
+    """What is asked of a table, as plans."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    @cached_property
+    def violating(self) -> Plan | None:
+        """The ``inserted`` rows that violate a condition; None if there is no condition."""
+        violated: Expression | None = None
+        for check in self.table.checks:
+            failed = Call("is_false", (check.condition,), BOOLEAN, nullable=False)
+            violated = failed if violated is None else Call("or", (violated, failed), BOOLEAN, nullable=False)
+        return None if violated is None else Filter(Given("inserted", self.table.schema), violated)
+
+    @cached_property
+    def taken(self) -> Plan:
+        """The keys among those that have ``grown`` of which a row is stored."""
+        source = Stored(self.table.name, self.table.schema)
+        columns = tuple(source.column(position) for position in self.table.primary_key)
+        keys = Project(source, tuple(column.name for column in columns), columns)
+        return Touched(keys, Given("grown", keys.schema), tuple(range(len(columns))))
+
+
+MOST_KEPT: Final = 256
+_kept: Final[dict[int, _Asked]] = {}
+
+
+def _asked(table: Table) -> _Asked:
+    """The same for the same table, so that what is worked out about its plans is kept, too."""
+    asked = _kept.get(id(table))
+    if asked is None or asked.table is not table:
+        if len(_kept) >= MOST_KEPT:
+            _kept.clear()
+        asked = _kept[id(table)] = _Asked(table)
+    return asked
 
 
 def _show(table: pa.Table) -> str:

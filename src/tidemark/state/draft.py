@@ -16,6 +16,7 @@ from tidemark.state.events import Action
 from tidemark.state.outcome import Outcome
 from tidemark.state.state import Store
 from tidemark.storage.commit import Commit, Creation
+from tidemark.storage.delta import Tables, as_rows, is_same
 
 NO_TABLES: Final[Mapping[str, pa.Table]] = {}
 
@@ -23,7 +24,7 @@ NO_TABLES: Final[Mapping[str, pa.Table]] = {}
 @dataclass(frozen=True)
 class Work:
     """What a transaction asks to be committed: its catalog and the net deltas of tables; the time, if it is set; and
-    the statement, if one was all that it did.
+    what gives the statement, if one was all that it did.
 
     What brings something that lags up to date changes that relation, has deltas of its ``own`` for what serves it,
     which nothing else reads, the steps that derived them, and notes."""
@@ -32,7 +33,7 @@ class Work:
     pending: Mapping[str, pa.Table]
     statements: int
     now: dt.datetime | None = None
-    change: BoundChange | None = None
+    change: Callable[[], BoundChange] | None = None
     own: Mapping[str, pa.Table] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
     notes: Mapping[str, str | None] = field(default_factory=dict)
@@ -54,7 +55,7 @@ class Derivation:
     version: int
     catalog: Catalog
     pending: Mapping[str, pa.Table]
-    change: BoundChange | None
+    change: Callable[[], BoundChange] | None
     checked: Mapping[str, pa.Table]
     wave: Wave
 
@@ -64,25 +65,26 @@ class Derivation:
         if version != self.version or catalog is not self.catalog:
             return False
         changed = self.pending.keys() | pending.keys()
-        return all(pending.get(name) is self.pending.get(name) for name in changed if read is None or name in read)
+        return all(is_same(pending, self.pending, name) for name in changed if read is None or name in read)
 
     def is_checked(self, read: Set[str]) -> bool:
         """Whether no delta that nodes read violates a constraint, so that all could be known of its rows."""
-        return all(self.checked.get(name) is delta for name, delta in self.pending.items() if name in read)
+        return all(is_same(self.checked, self.pending, name) for name in self.pending if name in read)
 
     def unchecked(self, version: int, catalog: Catalog, pending: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
         """Those of some deltas that were not found to violate no constraint."""
         if version != self.version or catalog is not self.catalog:
             return pending
-        return {name: delta for name, delta in pending.items() if self.checked.get(name) is not delta}
+        rows = as_rows(pending)
+        return Tables({name: rows[name] for name in pending if not is_same(self.checked, pending, name)})
 
     def over(self, pending: Mapping[str, pa.Table]) -> Derivation:
         """The same with the deltas of relations that no node reads as they are now."""
-        if pending.keys() == self.pending.keys() and all(pending[n] is delta for n, delta in self.pending.items()):
+        if pending.keys() == self.pending.keys() and all(is_same(pending, self.pending, name) for name in pending):
             return self
         gone = self.pending.keys() - pending.keys()
         wave = self.wave.with_others(pending, gone)
-        return replace(self, pending=dict(pending), wave=wave)
+        return replace(self, pending=pending, wave=wave)
 
 
 Reacted = tuple[Work, Derivation | None]

@@ -21,7 +21,7 @@ from tidemark.calculus.terms import distribute
 from tidemark.sql.catalog.catalog import Catalog, View
 from tidemark.state.history import past
 from tidemark.state.state import Store
-from tidemark.storage.delta import Bag, Rows
+from tidemark.storage.delta import Bag, Rows, Tables, as_rows
 from tidemark.strategy.nodes import expand
 from tidemark.strategy.settle import settle
 from tidemark.strategy.wave import given_deltas
@@ -53,8 +53,8 @@ class Pending:
     """What the statements of a transaction changed. It is netted when it is read, and not with each statement."""
 
     def __init__(self, deltas: Mapping[str, pa.Table] = _NOTHING) -> None:
-        self._parts = {name: [Rows.of(delta)] for name, delta in deltas.items()}
-        self._large = {name for name, delta in deltas.items() if delta.num_rows > MOST_INDEXED}
+        self._parts = {name: [change] for name, change in as_rows(deltas).items()}
+        self._large = {name for name, [change] in self._parts.items() if change.count > MOST_INDEXED}
         self._indexes: dict[tuple[str, tuple[int, ...]], _Index] = {}
 
     def add(self, table: str, change: Rows) -> None:
@@ -71,7 +71,7 @@ class Pending:
         """Whether anything is pending that is not undone."""
         return bool(self._parts) and bool(self.net())
 
-    def net(self) -> dict[str, pa.Table]:
+    def net(self) -> Tables:
         """The net change of each table that has one."""
         for name, parts in tuple(self._parts.items()):
             if len(parts) > 1:
@@ -80,7 +80,7 @@ class Pending:
                     self._parts[name] = [netted]
                 else:
                     del self._parts[name]
-        return {name: change.table for name, [change] in self._parts.items()}
+        return Tables({name: change for name, [change] in self._parts.items()})
 
     def near(self, table: str, schema: Schema, columns: tuple[int, ...], keys: Sequence[Row]) -> Rows | None:
         """The same as far as rows are concerned that have one of different keys in some columns. What is said of others
@@ -88,8 +88,7 @@ class Pending:
         if table not in self._parts:
             return None
         if table in self._large:
-            net = self.net()
-            return Rows.of(net[table]) if table in net else None
+            return self.net().rows.get(table)
         index = self._indexes.get((table, columns))
         if index is None:
             index = self._indexes[table, columns] = _Index(key_of(columns), list(self._parts[table]))

@@ -14,6 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from tidemark.algebra.history import CLOCK
+from tidemark.analysis.autonomy.dml import AnalysedStatement
 from tidemark.engines.engine import Engine
 from tidemark.errors import TidemarkError
 from tidemark.network import Network, Wave, propagate
@@ -275,13 +276,12 @@ class Store:
         self,
         catalog: Catalog,
         pending: Mapping[str, pa.Table],
-        change: BoundChange | None = None,
+        change: Callable[[], BoundChange] | None = None,
         known: KnownFacts | None = None,
     ) -> Wave:
         """Derive what pending changes and other definitions do to the stored nodes that the catalog still needs."""
         if catalog is self.catalog and known is None:
-            statement, is_whole = (None, False) if change is None else analysed(change)
-            return propagate(self.network, pending, self.engine, self.refreshes, statement if is_whole else None)
+            return propagate(self.network, pending, self.engine, self.refreshes, lambda: _as_a_whole(change))
         transition = self.transition(catalog)
         if not pending and not transition.replaced:
             return Wave({})
@@ -410,3 +410,9 @@ class Store:
                     action()
             finally:
                 self.engine.close()
+
+
+def _as_a_whole(change: Callable[[], BoundChange] | None) -> AnalysedStatement | None:
+    """The statement, if the analysis can look into all of it."""
+    statement, is_whole = (None, False) if change is None else analysed(change())
+    return statement if is_whole else None

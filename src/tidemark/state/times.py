@@ -20,6 +20,7 @@ from tidemark.algebra.plans import Stored, relations_of
 from tidemark.engines.engine import Engine
 from tidemark.errors import TidemarkError
 from tidemark.sql.catalog.catalog import Catalog, Table, View
+from tidemark.storage.delta import Rows, Tables, as_rows
 
 _EPOCH: Final = dt.datetime(1970, 1, 1)
 _STEP: Final = dt.timedelta(microseconds=1)
@@ -138,7 +139,7 @@ def moved(
     """What a transaction changes, with the clock moved on to now. It never goes back: one that was set back waits."""
     if CLOCK not in catalog.relations or (before is not None and now <= before):
         return pending
-    return {**pending, CLOCK: step(before, now)}
+    return Tables({**as_rows(pending), CLOCK: Rows.of(step(before, now))})
 
 
 def must_be_later(now: dt.datetime, before: dt.datetime) -> None:

@@ -62,6 +62,10 @@ FEW: Final = 64
 """Up to so many entries are looked at one by one: calling Arrow costs more than that."""
 
 
+MANY: Final = 1_000
+"""More entries than these are left to Arrow, although they are there as a bag, too."""
+
+
 def no_change(schema: Schema) -> pa.Table:
     return schema.weighted.empty_table()
 
@@ -272,7 +276,21 @@ class Rows:
     @cached_property
     def size(self) -> int:
         """How many rows a delta adds and removes in all."""
-        return sum(map(abs, self.bag.values())) if "bag" in self.__dict__ else size(self.table)
+        return sum(map(abs, self.bag.values())) if self.is_bag else size(self.table)
+
+    def inserted(self) -> Rows:
+        """The entries of positive weight; the same rows if all are."""
+        return self.at_least(1)
+
+    def at_least(self, weight: int) -> Rows:
+        """The entries of so much weight, or more; the same rows if all are."""
+        if self.is_few:
+            kept = {row: times for row, times in self.bag.items() if times >= weight}
+            return self if len(kept) == self.count else self.chosen(kept)
+        weights = self.table.column(self.table.num_columns - 1)
+        if pc.min(weights).as_py() >= weight:
+            return self
+        return Rows.of(self.table.filter(pc.greater_equal(weights, weight)))
 
     def chosen(self, bag: Bag) -> Rows:
         """Some of the entries."""
@@ -303,28 +321,57 @@ class Rows:
         return parts[0].chosen({row: weight for row, weight in total.items() if weight})
 
     def has_null(self, column: int) -> bool:
-        if "table" in self.__dict__:
+        if self.is_table:
             return bool(self.table.column(column).null_count)
         return any(row[column] is None for row in self.bag)
 
+    @cached_property
+    def growth(self) -> int:
+        """By how many rows the relation grows."""
+        return sum(self.bag.values()) if self.is_bag else growth(self.table)
+
+    @property
+    def is_table(self) -> bool:
+        return "table" in self.__dict__
+
+    @property
+    def is_few(self) -> bool:
+        """Whether entries are best looked at one by one: the bag is there, or there are so few that calling Arrow would
+        cost more."""
+        return self.count <= FEW or not self.is_table or (self.is_bag and self.count <= MANY)
+
 
 class Tables(Mapping[str, pa.Table]):
-    """Rows by name, as tables."""
+    """Rows by name, as tables, each of which is made when it is asked for."""
 
     def __init__(self, rows: Mapping[str, Rows]) -> None:
-        self._rows = rows
+        self.rows = rows
 
     def __getitem__(self, name: str) -> pa.Table:
-        return self._rows[name].table
+        return self.rows[name].table
 
     def __contains__(self, name: object) -> bool:
-        return name in self._rows
+        return name in self.rows
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
+        return iter(self.rows)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self.rows)
+
+
+def is_same(one: Mapping[str, pa.Table], other: Mapping[str, pa.Table], name: str) -> bool:
+    """Whether both have the very same rows under a name, or none."""
+    if isinstance(one, Tables) and isinstance(other, Tables):
+        return one.rows.get(name) is other.rows.get(name)
+    return one.get(name) is other.get(name)
+
+
+def as_rows(tables: Mapping[str, pa.Table]) -> Mapping[str, Rows]:
+    """Tables by name, as rows: those that were made of rows are these again."""
+    if isinstance(tables, Tables):
+        return tables.rows
+    return {name: Rows.of(table) for name, table in tables.items()}
 
 
 def table_of(bag: Bag, schema: Schema) -> pa.Table:

@@ -25,7 +25,9 @@ from tidemark.errors import TidemarkError
 from tidemark.storage.disk import first_line, replace, storage_trouble
 
 SUFFIX: Final = ".tide"
-FORMAT: Final = 1
+FORMAT: Final = 2
+FIRST_FORMAT: Final = 1
+"""Records of this format have no rows in their heads. A file of it becomes one of the other before it is added to."""
 ID_BYTES: Final = 16
 _MAGIC: Final = b"tidemark"
 _BEGINNING: Final = struct.Struct(f"<8sI{ID_BYTES}sI")
@@ -94,6 +96,9 @@ class Tide:
         # What is read may have been written by a process that died before it could wait for the disk.
         os.fsync(self._handle)
         self.end = end
+        if _BEGINNING.unpack_from(data)[1] < FORMAT:
+            replace(self.path, _beginning(self._id) + data[_MARK_AT:end])
+            self._open()
         later = [record for record in records if record.version > stored]
         if [record.version for record in later] != list(range(stored + 1, stored + 1 + len(later))):
             raise self._damaged(f"version {stored} is stored, and version {later[0].version} does not follow it")
@@ -105,7 +110,7 @@ class Tide:
         magic, format_, id_, checksum = _BEGINNING.unpack_from(data)
         if zlib.crc32(data[: _BEGINNING.size - 4]) != checksum or magic != _MAGIC:
             raise self._damaged("its beginning is not as it was written")
-        if format_ != FORMAT:
+        if not FIRST_FORMAT <= format_ <= FORMAT:
             raise TidemarkError(
                 "format",
                 f"{self.path} has the format {format_}, this Tidemark reads {FORMAT}",
@@ -175,9 +180,13 @@ class Tide:
 
 
 def _header(id_: bytes, version: int) -> bytes:
+    return (_beginning(id_) + _mark(version)).ljust(HEADER_BYTES, b"\0")
+
+
+def _beginning(id_: bytes) -> bytes:
+    """The header up to the mark."""
     beginning = _BEGINNING.pack(_MAGIC, FORMAT, id_, 0)[:-4]
-    checked = beginning + struct.pack("<I", zlib.crc32(beginning))
-    return (checked.ljust(_MARK_AT, b"\0") + _mark(version)).ljust(HEADER_BYTES, b"\0")
+    return (beginning + struct.pack("<I", zlib.crc32(beginning))).ljust(_MARK_AT, b"\0")
 
 
 def _mark(version: int) -> bytes:

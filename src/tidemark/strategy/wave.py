@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from tidemark.calculus.as_of import delta_name
 from tidemark.engines.engine import Engine
 from tidemark.engines.local.lookups import whole_name
 from tidemark.storage import delta as delta_tables
-from tidemark.storage.delta import Rows, Tables
+from tidemark.storage.delta import Rows, Tables, as_rows
 from tidemark.strategy.irrelevant import passing, relevant
 from tidemark.strategy.recursion.maintain import Followed
 from tidemark.strategy.recursion.rederive import Rederived
@@ -83,30 +84,35 @@ NO_ROWS: Final[Mapping[str, Rows]] = {}
 class Wave:
     """The deltas of a block, of tables and nodes, and the steps that derived them.
 
-    ``strategies`` has those of the nodes that were derived, ``narrowed`` what of a delta matters to who takes an
-    interest in it, ``recursions`` what was found for all members of a fixpoint.
+    ``alone`` gives the statement that made the deltas, if it is known and was the only one; it is worked out when it is
+    asked for. ``strategies`` has those of the nodes that were derived, ``narrowed`` what of a delta matters to who
+    takes an interest in it, ``recursions`` what was found for all members of a fixpoint.
     """
 
     def __init__(
         self,
         deltas: Mapping[str, pa.Table],
         steps: Iterable[Step] = (),
-        statement: AnalysedStatement | None = None,
+        alone: Callable[[], AnalysedStatement | None] = lambda: None,
     ) -> None:
-        self.rows = {name: Rows.of(delta) for name, delta in deltas.items()}
+        self.rows = {name: rows for name, rows in as_rows(deltas).items() if rows.count}
         self.deltas: Mapping[str, pa.Table] = Tables(self.rows)
         self.steps = list(steps)
-        self.statement = statement
+        self._alone = alone
         self.strategies: dict[str, str] = {}
         self.narrowed: dict[tuple[str, Columns, Filter | None], Rows] = {}
         self.recursions: dict[Fixpoint, Followed] = {}
         self.rederivations: dict[tuple[int, frozenset[str]], Rederived] = {}
 
+    @cached_property
+    def statement(self) -> AnalysedStatement | None:
+        return self._alone()
+
     def with_others(self, deltas: Mapping[str, pa.Table], gone: Set[str]) -> Wave:
         """The same wave with other deltas of relations that no node reads, and without those that are gone."""
-        copy = Wave({}, self.steps, self.statement)
+        copy = Wave({}, self.steps, self._alone)
         copy.rows.update((name, rows) for name, rows in self.rows.items() if name not in gone)
-        copy.rows.update((name, Rows.of(delta)) for name, delta in deltas.items())
+        copy.rows.update(as_rows(deltas))
         copy.strategies = self.strategies
         return copy
 

@@ -39,14 +39,14 @@ from tidemark.engines.engine import Evaluator, Found, Iteration, Lending, reads_
 from tidemark.engines.limits import DUCKDB, DuckDBLimits
 from tidemark.engines.local.arrow import joined
 from tidemark.engines.local.lookups import Question, near
-from tidemark.engines.local.steps import by_key, evaluate_few, given_rows
+from tidemark.engines.local.steps import Index, by_key, evaluate_few, given_rows
 from tidemark.engines.opening import PASSING, must_be_a_place, not_a_database, opening, told
 from tidemark.engines.sqltext.recursion import given_to
 from tidemark.errors import TidemarkError
 from tidemark.storage import delta as delta_tables
 from tidemark.storage.arrangements import Arrangements, no_arrangements, shared
 from tidemark.storage.commit import Commit, Creation, Forgetting, Loaded, Logged
-from tidemark.storage.delta import Bag, Rows
+from tidemark.storage.delta import Rows
 from tidemark.storage.disk import first_line
 
 MAGIC: Final = b"DUCK"
@@ -282,7 +282,7 @@ class DuckDBEngine:
     @hearing_interrupts()
     def _matching(
         self, leaf: Stored, columns: tuple[int, ...], keys: Collection[Row], needed: tuple[int, ...] | None
-    ) -> Mapping[Row, Bag] | None:
+    ) -> Index | None:
         """Rows by key, as compiled steps ask for them: arranged, if they are, else by a question. Who asks for the same
         keys again asks the same question."""
         if self.arrangements is not None:
@@ -382,9 +382,7 @@ class DuckDBEngine:
     def _append(self, entry: Entry) -> None:
         """A commit that the tables follow later."""
         growing = {
-            name: self._rows[name] + delta_tables.growth(entry.commit.deltas[name])
-            for name in entry.streams
-            if self._relations[name].kept
+            name: self._rows[name] + rows.growth for name, rows in entry.changed.items() if self._relations[name].kept
         }
         self._tail.append(entry)
         self._rows.update(growing)

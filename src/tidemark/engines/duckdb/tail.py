@@ -25,7 +25,8 @@ import threading
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -44,9 +45,18 @@ from tidemark.engines.limits import DuckDBLimits
 from tidemark.errors import TidemarkError
 from tidemark.storage import delta as deltas
 from tidemark.storage.commit import Commit
-from tidemark.storage.delta import Bag, bag_of
+from tidemark.storage.delta import Bag, Rows, Tables, as_rows
 from tidemark.storage.disk import Room, storage_trouble, sync
-from tidemark.storage.streams import entries, from_bytes, log_schema, runs_of, to_bytes
+from tidemark.storage.streams import (
+    Listed,
+    entries,
+    from_bytes,
+    listed,
+    log_schema,
+    rows_listed,
+    runs_of_rows,
+    to_bytes,
+)
 from tidemark.storage.tide import SUFFIX, Tide
 
 EARLIER_MARK: Final = ".mark"
@@ -55,50 +65,84 @@ ROOM: Final = ".room"
 MERGED_SIZE: Final = 4
 """How many times its bytes a merge of the tail writes at most: to the log, the relations and DuckDB's own log."""
 GATHERED_AT_ONCE: Final = 4
+STREAM_BYTES: Final = 512
+COLUMN_BYTES: Final = 160
+VALUE_BYTES: Final = 32
+"""What a stream of Arrow takes, about: each column beside its values, and each value."""
 _logger = logging.getLogger("tidemark.duckdb")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One committed transaction, and its deltas as they are logged."""
+    """One committed transaction, and the relations that it changed."""
 
     commit: Commit
-    streams: Mapping[str, bytes]
+    changed: Mapping[str, Rows]
+
+    @cached_property
+    def count(self) -> int:
+        """How many entries its deltas have."""
+        return sum([rows.count for rows in self.changed.values()])
+
+    @cached_property
+    def nbytes(self) -> int:
+        """About what its deltas and its trace take in the log, rather more than less."""
+        streams = [
+            STREAM_BYTES + len(rows.arrow) * (COLUMN_BYTES + rows.count * VALUE_BYTES)
+            if rows.is_few
+            else rows.table.nbytes
+            for rows in self.changed.values()
+        ]
+        return sum(streams) + len(self.commit.trace)
 
 
 def entry_of(commit: Commit, limits: DuckDBLimits) -> Entry | None:
     """What a commit is in the tail; None if its definitions or its size are for DuckDB at once."""
     if commit.created or commit.dropped or commit.altered or commit.catalog:
         return None
-    if sum(delta.num_rows for delta in commit.deltas.values()) > limits.inline_rows:
+    deltas_ = as_rows(commit.deltas)
+    if sum([rows.count for rows in deltas_.values()]) > limits.inline_rows:
         return None
-    changed = {name: delta for name, delta in commit.deltas.items() if delta.num_rows}
-    return Entry(commit, {name: to_bytes(delta) for name, delta in changed.items()})
+    # Many rows take several times as much memory as a bag: of those the table alone is kept.
+    are_tables = {name: rows.is_table and rows.count > deltas.FEW for name, rows in deltas_.items() if rows.count}
+    changed = {
+        name: Rows.of(deltas_[name].table) if is_table else deltas_[name] for name, is_table in are_tables.items()
+    }
+    return Entry(replace(commit, deltas=Tables(changed)) if any(are_tables.values()) else commit, changed)
 
 
-def encoded(entry: Entry) -> bytes:
-    """The body of a record: the length of its head, the head (JSON), and the streams one after the other."""
-    commit = entry.commit
+def encoded(entry: Entry, schema_of: Callable[[str], Schema]) -> bytes:
+    """The body of a record: the length of its head, the head (JSON), and streams of Arrow one after the other. The rows
+    of small deltas stand in the head."""
+    commit, streams, few = entry.commit, dict[str, bytes](), dict[str, Listed]()
+    for name, rows in entry.changed.items():
+        found = listed(rows, schema_of(name))
+        if found is None:
+            streams[name] = to_bytes(rows.table)
+        else:
+            few[name] = found
     said = {
         "time": commit.time.replace(tzinfo=None).isoformat(),
         "trace": commit.trace,
         "notes": dict(commit.notes),
-        "deltas": [(name, len(stream)) for name, stream in entry.streams.items()],
+        "deltas": [(name, len(stream)) for name, stream in streams.items()],
+        "rows": few,
     }
     head = json.dumps(said).encode()
-    return b"".join((len(head).to_bytes(4, "little"), head, *entry.streams.values()))
+    return b"".join((len(head).to_bytes(4, "little"), head, *streams.values()))
 
 
-def decoded(version: int, body: bytes) -> Entry:
+def decoded(version: int, body: bytes, schema_of: Callable[[str], Schema]) -> Entry:
     place = 4 + int.from_bytes(body[:4], "little")
     said = json.loads(body[4:place])
-    streams: dict[str, bytes] = {}
+    changed: dict[str, Rows] = {}
     for name, length in said["deltas"]:
-        streams[name] = body[place : place + length]
+        changed[name] = Rows.of(from_bytes(body[place : place + length]))
         place += length
-    changed = {name: from_bytes(stream) for name, stream in streams.items()}
+    # A tide that an earlier Tidemark began has streams alone.
+    changed.update((name, rows_listed(found, schema_of(name))) for name, found in said.get("rows", {}).items())
     time = dt.datetime.fromisoformat(said["time"])
-    return Entry(Commit(version, time, deltas=changed, trace=said["trace"], notes=said["notes"]), streams)
+    return Entry(Commit(version, time, deltas=Tables(changed), trace=said["trace"], notes=said["notes"]), changed)
 
 
 class Tail:
@@ -169,7 +213,7 @@ class Tail:
         tide = self._tide = Tide(Path(path + SUFFIX), id_)
         if tide.path.exists():
             for record in tide.read(stored):
-                self._take(decoded(record.version, record.body))
+                self._take(decoded(record.version, record.body, self._schema_of))
         elif self._is_open:
             raise TidemarkError(
                 "damaged",
@@ -203,7 +247,7 @@ class Tail:
         if not known or known[0].commit.version > version + 1:
             return None
         later = known[max(0, version + 1 - known[0].commit.version) :]
-        return _stamped(relation, [entry for entry in later if relation.name in entry.streams])
+        return _stamped(relation, [entry for entry in later if relation.name in entry.changed])
 
     def some(self, relation: str, fixed: Mapping[int, Value], most: int) -> Bag | None:
         """Of the net change of a relation since the last merge the rows that have these values in some columns; None if
@@ -225,8 +269,8 @@ class Tail:
         # Taken away while it grows: one that an exception left half done would count some entries twice.
         seen, by_key = self._indexes.pop((relation, columns), (0, {}))
         for entry in self.entries[seen:]:
-            if relation in entry.streams:
-                for row, weight in bag_of(entry.commit.deltas[relation]).items():
+            if relation in entry.changed:
+                for row, weight in _bag_in(entry, relation).items():
                     found = by_key.setdefault(tuple(row[column] for column in columns), {})
                     found[row] = found.get(row, 0) + weight
         self._indexes[relation, columns] = len(self.entries), by_key
@@ -256,8 +300,8 @@ class Tail:
     def append(self, entry: Entry) -> None:
         """The commit point of a small transaction."""
         if self._tide is not None:
-            body = encoded(entry)
-            self._keep_room(len(body))
+            body = encoded(entry, self._schema_of)
+            self._keep_room(entry.nbytes)
             self._tide.append(entry.commit.version, body)
         self._take(entry)
         self.acknowledge(entry.commit.version)
@@ -273,10 +317,14 @@ class Tail:
                 raise
             raise trouble from error
 
+    def _schema_of(self, relation: str) -> Schema:
+        return self._relations()[relation].schema
+
     def _take(self, entry: Entry) -> None:
-        self._touched = self._touched.union(entry.streams)
-        self._rows += sum(delta.num_rows for delta in entry.commit.deltas.values())
-        self._bytes += sum(map(len, entry.streams.values())) + len(entry.commit.trace)
+        if not entry.changed.keys() <= self._touched:
+            self._touched = self._touched.union(entry.changed)
+        self._rows += entry.count
+        self._bytes += entry.nbytes
         self.entries = (*self.entries, entry)
 
     def acknowledge(self, version: int) -> None:
@@ -368,14 +416,14 @@ class Tail:
     def _apply(self, merged: Sequence[Entry], damage: list[TidemarkError]) -> list[str]:
         """Store everything, and say of which relations small deltas were logged, and what was not there."""
         relations, keys, small = self._relations(), merged[-1].commit.keys, list[tuple[int, str, bytes]]()
-        for name in dict.fromkeys(name for entry in merged for name in entry.streams):
-            relation, changing = relations[name], [entry for entry in merged if name in entry.streams]
+        for name in dict.fromkeys(name for entry in merged for name in entry.changed):
+            relation, changing = relations[name], [entry for entry in merged if name in entry.changed]
             if relation.kept:
-                delta = combined([entry.commit.deltas[name] for entry in changing], relation.schema)
+                delta = _net([entry.changed[name] for entry in changing], relation.schema)
                 found = Applying(self._connection, relation, delta, self._given.name_of, keys.get(name, ())).run()
                 damage += [found] if found is not None else []
             if relation.logged and len(changing) < self._gather_at:
-                small += [(entry.commit.version, name, entry.streams[name]) for entry in changing]
+                small += [(entry.commit.version, name, to_bytes(entry.changed[name].table)) for entry in changing]
             elif relation.logged:
                 changelog.append_rows(self._connection, relation, _stamped(relation, changing))
         changelog.append_streams(self._connection, small)
@@ -433,10 +481,10 @@ class Tail:
         self._tide.close()
 
 
-def combined(tables: Sequence[pa.Table], schema: Schema) -> pa.Table:
-    """Deltas that follow each other as one net delta. Arrow takes zeros of either sign, and numbers that are none, for
-    different values."""
-    if len(tables) == 1:
+def combined(tables: Sequence[pa.Table], schema: Schema, *, is_net: bool = True) -> pa.Table:
+    """Deltas that follow each other as one net delta; one that is alone ``is_net`` or not. Arrow takes zeros of either
+    sign, and numbers that are none, for different values."""
+    if len(tables) == 1 and is_net:
         return tables[0]
     if not any(deltas.has_forms(type_.arrow) for type_ in schema.types):
         return deltas.combine(*tables)
@@ -447,10 +495,21 @@ def combined(tables: Sequence[pa.Table], schema: Schema) -> pa.Table:
     return deltas.from_bag({row: weight for row, weight in total.items() if weight}, schema)
 
 
+def _net(changes: Sequence[Rows], schema: Schema) -> pa.Table:
+    """Deltas that follow each other as one net delta."""
+    if len(changes) == 1:
+        return changes[0].table
+    return combined([table for _, table in runs_of_rows(changes, schema)], schema, is_net=False)
+
+
+def _bag_in(entry: Entry, relation: str) -> Bag:
+    return entry.changed[relation].bag
+
+
 def _stamped(relation: StoredRelation, changing: Sequence[Entry]) -> pa.Table:
     """The deltas of a relation with their versions."""
     versions = [entry.commit.version for entry in changing]
-    runs = runs_of(entry.commit.deltas[relation.name] for entry in changing)
+    runs = runs_of_rows((entry.changed[relation.name] for entry in changing), relation.schema)
     parts = entries(versions, runs, relation.schema, relation.added)
     return pa.concat_tables([log_schema(relation.schema).empty_table(), *parts]).combine_chunks()
 

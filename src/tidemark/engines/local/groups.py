@@ -1,14 +1,14 @@
 """Groups, order and windows over rows, compiled once per plan.
 
-    aggregated(γ)(bag)    one row for each group                first_rows(τ)(bag)    the rows that a LIMIT takes
-    windowed(ω)(bag)      each row with what its partition says
+    aggregated(γ)(rows)   one row for each group                first_rows(τ)(rows)   the rows that a LIMIT takes
+    windowed(ω)(rows)     each row with what its partition says
 
 Rows are put in order by one pass for each key, from the last key to the first, each of which keeps what came before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from functools import cached_property
@@ -27,15 +27,17 @@ from tidemark.errors import TidemarkError
 from tidemark.storage.delta import Bag
 
 Entries: TypeAlias = Sequence[tuple[Row, int]]
+Net: TypeAlias = Collection[tuple[Row, int]]
+"""No row twice, no weight zero."""
 OfEntries: TypeAlias = Callable[[Entries], Value]
 
 _SUMS: Final = Context(prec=120)
 """Wide enough that no sum is rounded before it is known whether it fits."""
 
 
-def repeated(bag: Bag) -> list[Row]:
+def repeated(rows: Net) -> list[Row]:
     """The rows of positive weight, each as often as its weight says."""
-    return [row for row, weight in bag.items() for _ in range(weight)]
+    return [row for row, weight in rows for _ in range(weight)]
 
 
 def counted(rows: Iterable[Row]) -> Bag:
@@ -74,24 +76,24 @@ def _compares_by_rank(expression: Expression) -> bool:
     return expression.type.kind is Kind.DOUBLE or expression.type.is_nested
 
 
-def first_rows(plan: Sort) -> Callable[[Bag], Bag]:
+def first_rows(plan: Sort) -> Callable[[Net], Bag]:
     """The rows from the offset on, as many as the limit allows; ties do not leave open which ones."""
     ordered = in_order(plan.total.keys if plan.leaves_out else plan.keys)
     start, end, visible = plan.offset, None if plan.limit is None else plan.offset + plan.limit, plan.visible
-    return lambda bag: counted(row[:visible] for row in ordered(repeated(bag))[start:end])
+    return lambda rows: counted(row[:visible] for row in ordered(repeated(rows))[start:end])
 
 
 # Groups
 
 
-def aggregated(plan: Aggregate) -> Callable[[Bag], Bag]:
+def aggregated(plan: Aggregate) -> Callable[[Net], Bag]:
     """Without keys there is one group, which always gives a row."""
     key_of, calls = compiled_row(plan.keys), [aggregate(call) for call in plan.aggregates]
     has_keys, asks_weight = bool(plan.keys), bool(plan.keys) and not plan.signed
 
-    def groups(source: Bag) -> Bag:
+    def groups(source: Net) -> Bag:
         found: dict[Row, list[tuple[Row, int]]] = {} if has_keys else {(): []}
-        for entry in source.items():
+        for entry in source:
             found.setdefault(key_of(entry[0]), []).append(entry)
         return {
             key + tuple([call(entries) for call in calls]): 1
@@ -230,7 +232,7 @@ class _Partition:
 _Call: TypeAlias = Callable[[_Partition, int], Value]
 
 
-def windowed(plan: Window) -> Callable[[Bag], Bag] | None:
+def windowed(plan: Window) -> Callable[[Net], Bag] | None:
     """None if a frame goes by a distance between values, which is left to an engine."""
     frames = [call.frame for call in plan.calls if call.frame is not None]
     if any(frame.unit is Unit.RANGE and (frame.start.offset or frame.end.offset) for frame in frames):
@@ -243,9 +245,9 @@ def windowed(plan: Window) -> Callable[[Bag], Bag] | None:
     def place_of(row: Row) -> Row:
         return tuple([place(row) for place in places])
 
-    def windows(bag: Bag) -> Bag:
+    def windows(source: Net) -> Bag:
         partitions: dict[Row, list[Row]] = {}
-        for row in repeated(bag):
+        for row in repeated(source):
             partitions.setdefault(partition_of(row), []).append(row)
         return counted(
             row + tuple([call(partition, position) for call in calls])

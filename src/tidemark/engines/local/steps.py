@@ -9,8 +9,9 @@ columns that must be equal:
     ΔQ ⋈ R  =  ΔQ ⋈ σ[b ∈ π[a](ΔQ)](R)           if the join asks for Q.a = R.b
 
 so of each stored relation only rows with keys that reach it are fetched. All of this is decided once, from the plan
-alone. Each operator gives net rows, so that no expression sees entries that cancel. A plan is not compiled if a stored
-relation stays out of reach, and a run is given up where more rows come than rows are good for.
+alone. Each operator gives net rows, so that no expression sees entries that cancel. Rows that are known to differ stay
+a list of entries: to put a row into a bag is to hash all of its values. A plan is not compiled if a stored relation
+stays out of reach, and a run is given up where more rows come than rows are good for.
 """
 
 from __future__ import annotations
@@ -58,10 +59,22 @@ from tidemark.storage.delta import Bag, Rows
 Keys: TypeAlias = Collection[Row]
 """Different keys, in the order of the rows that they are of, so that answers come in the same order each time."""
 Columns: TypeAlias = tuple[int, ...]
-Index: TypeAlias = Mapping[Row, Bag]
+Entry: TypeAlias = tuple[Row, int]
+NetRows: TypeAlias = Bag | list[Entry]
+"""Net rows, no row twice and no weight zero: as a bag, or as a list where none was needed to see that they differ."""
+Index: TypeAlias = Mapping[Row, NetRows]
 Matching: TypeAlias = Callable[[Stored, Columns, Keys, Columns | None], Index | None]
 """By key, the rows of a stored relation that have one of these keys in these columns; None if there are too many, or if
 nobody can tell. No key has a NULL. The last argument has the columns that must be filled, if not all."""
+
+
+def entries_of(rows: NetRows) -> Collection[Entry]:
+    return rows.items() if isinstance(rows, dict) else rows
+
+
+def as_bag(rows: NetRows) -> Bag:
+    return rows if isinstance(rows, dict) else dict(rows)
+
 
 MOST_PARTS: Final = 2_000
 """A plan of more parts is not compiled."""
@@ -80,13 +93,13 @@ class Run:
     matching: Matching
     most: int
     read: dict[str, int] = field(default_factory=dict)
-    known: dict[int, Bag] = field(default_factory=dict)
+    known: dict[int, NetRows] = field(default_factory=dict)
 
 
-Closed: TypeAlias = Callable[[Run], Bag]
-Bound: TypeAlias = Callable[[Run, Keys], Bag]
+Closed: TypeAlias = Callable[[Run], NetRows]
+Bound: TypeAlias = Callable[[Run, Keys], NetRows]
 Finding: TypeAlias = Callable[[Run, Keys], Index]
-Operation: TypeAlias = Callable[[Bag], Bag]
+Operation: TypeAlias = Callable[[NetRows], NetRows]
 
 
 @dataclass(frozen=True)
@@ -104,7 +117,7 @@ class Steps:
     """A compiled plan, and the names of what it wants given."""
 
     names: tuple[str, ...]
-    evaluate: Closed
+    evaluate: Callable[[Run], Bag]
 
 
 def given_rows(plan: Plan, given: Mapping[str, pa.Table]) -> dict[str, Rows]:
@@ -137,7 +150,7 @@ def _compiled(plan: Plan) -> Steps | None:
     if (is_tangled(plan) and relations_of(plan)) or sum(1 for _ in walk(plan)) > MOST_PARTS:
         return None
     evaluate = _Compiler(plan).closed(plan)
-    return None if evaluate is None else Steps(_names(plan), evaluate)
+    return None if evaluate is None else Steps(_names(plan), lambda run: as_bag(evaluate(run)))
 
 
 _steps: Final = PerPlan(_compiled)
@@ -202,7 +215,12 @@ class _Compiler:
         key, touched_key = key_of(plan.keys), key_of(range(len(plan.keys)))
         touched, source = self.closed(plan.touched), self.bound(plan.input, plan.keys)
         if touched is not None and source is not None:
-            return lambda run: source(run, keys) if (keys := dict.fromkeys(map(touched_key, touched(run)))) else {}
+
+            def restricted(run: Run) -> NetRows:
+                keys = dict.fromkeys([touched_key(row) for row, _ in entries_of(touched(run))])
+                return source(run, keys) if keys else []
+
+            return restricted
         whole, wanted = self.closed(plan.input), self.bound(plan.touched, tuple(range(len(plan.keys))))
         if whole is None or wanted is None:
             return None
@@ -212,7 +230,7 @@ class _Compiler:
         touched, source = self.closed(plan.touched), self.closed(plan.input)
         if touched is None or source is None:
             return None
-        return lambda run: source(run) if touched(run) else {}
+        return lambda run: source(run) if touched(run) else []
 
     # What follows from some keys
 
@@ -338,7 +356,7 @@ class _Compiler:
 def _once(name: int, evaluate: Closed) -> Closed:
     """A part that stands in several places is evaluated once in a run."""
 
-    def once(run: Run) -> Bag:
+    def once(run: Run) -> NetRows:
         if name not in run.known:
             run.known[name] = evaluate(run)
         return run.known[name]
@@ -355,7 +373,7 @@ def _after(operation: Operation | None, source: Closed | None) -> Closed | None:
 def _chosen(source: Bound, columns: Columns) -> Bound:
     """The rows that have one of the keys, of some that may have others."""
     key = key_of(columns)
-    return lambda run, keys: {row: weight for row, weight in source(run, keys).items() if key(row) in keys}
+    return lambda run, keys: [entry for entry in entries_of(source(run, keys)) if key(entry[0]) in keys]
 
 
 def _union(parts: Sequence[Closed | None]) -> Closed | None:
@@ -377,45 +395,52 @@ def _bound_joined(first: Bound, places: Columns, rest: _Rest) -> Bound:
     return lambda run, keys: _met(run, first(run, dict.fromkeys(map(part, keys))), rest)
 
 
-def _met(run: Run, rows: Bag, rest: _Rest) -> Bag:
+def _met(run: Run, rows: NetRows, rest: _Rest) -> NetRows:
     """Each row beside those of the other side that have its key. NULL equals nothing."""
     mine = by_key(rows, rest.key)
     for key in [key for key in mine if None in key]:
         del mine[key]
     if not mine:
-        return {}
+        return []
     index, test, is_left = rest.finding(run, mine.keys()), rest.test, rest.is_left
-    joined: Bag = {}
+    joined: list[Entry] = []
     for key, own in mine.items():
         others = index.get(key)
         if others is None:
             continue
         if len(own) * len(others) > run.most:
             raise TooMany
-        for row, weight in own.items():
-            for other, times in others.items():
-                pair = row + other if is_left else other + row
-                if test is None or test(pair):
-                    joined[pair] = weight * times
+        there = entries_of(others)
+        if is_left:
+            pairs = [(row + other, weight * times) for row, weight in own for other, times in there]
+        else:
+            pairs = [(other + row, weight * times) for row, weight in own for other, times in there]
+        joined += pairs if test is None else [entry for entry in pairs if test(entry[0])]
         if len(joined) > run.most:
             raise TooMany
     return joined
 
 
-def by_key(rows: Bag, key: Callable[[Row], Row]) -> dict[Row, Bag]:
+def by_key(rows: NetRows, key: Callable[[Row], Row]) -> dict[Row, list[Entry]]:
     """The rows by a key of theirs."""
-    index: dict[Row, Bag] = {}
-    for row, weight in rows.items():
-        index.setdefault(key(row), {})[row] = weight
+    index: dict[Row, list[Entry]] = {}
+    for entry in entries_of(rows):
+        found = key(entry[0])
+        known = index.get(found)
+        if known is None:
+            index[found] = [entry]
+        else:
+            known.append(entry)
     return index
 
 
 def _kept_if_touched(
-    run: Run, rows: Bag, key: Callable[[Row], Row], wanted: Bound, touched_key: Callable[[Row], Row]
-) -> Bag:
-    keys = dict.fromkeys(map(key, rows))
-    touched = set(map(touched_key, wanted(run, keys))) if keys else set()
-    return {row: weight for row, weight in rows.items() if key(row) in touched}
+    run: Run, rows: NetRows, key: Callable[[Row], Row], wanted: Bound, touched_key: Callable[[Row], Row]
+) -> NetRows:
+    entries = entries_of(rows)
+    keys = dict.fromkeys([key(row) for row, _ in entries])
+    touched = {touched_key(row) for row, _ in entries_of(wanted(run, keys))} if keys else set()
+    return [entry for entry in entries if key(entry[0]) in touched]
 
 
 def _looked_up(leaf: Stored, columns: Columns, needed: Columns | None) -> Finding:
@@ -447,12 +472,12 @@ def _with_null(run: Run, leaf: Stored, columns: Columns, keys: Keys, needed: Col
     return {key: rows for key, rows in index.items() if key in keys}
 
 
-def _flat(index: Index) -> Bag:
+def _flat(index: Index) -> NetRows:
     """The rows of different keys are different."""
     if len(index) == 1:
         [rows] = index.values()
-        return dict(rows)
-    return {row: weight for rows in index.values() for row, weight in rows.items()}
+        return rows
+    return [entry for rows in index.values() for entry in entries_of(rows)]
 
 
 # Operators
@@ -472,22 +497,24 @@ def summed(entries: Iterable[tuple[Row, int]]) -> Bag:
     return bag if is_net and 0 not in bag.values() else {row: weight for row, weight in bag.items() if weight}
 
 
-def added(bags: Sequence[Bag]) -> Bag:
-    """The union of bags, net. One that is alone is that one."""
-    there = [bag for bag in bags if bag]
+def added(parts: Sequence[NetRows]) -> NetRows:
+    """The union, net. One that is alone is that one."""
+    there = [part for part in parts if part]
     if len(there) == 1:
         return there[0]
-    return summed(entry for bag in there for entry in bag.items())
+    return summed([entry for part in there for entry in entries_of(part)])
 
 
-def _set_operation(plan: Difference | Intersection) -> Callable[[Bag, Bag], Bag]:
-    def difference(left: Bag, right: Bag) -> Bag:
-        mine = ((row, weight - max(0, right.get(row, 0))) for row, weight in left.items() if weight > 0)
-        return {row: weight for row, weight in mine if weight > 0}
+def _set_operation(plan: Difference | Intersection) -> Callable[[NetRows, NetRows], NetRows]:
+    def difference(left: NetRows, right: NetRows) -> NetRows:
+        other = as_bag(right)
+        mine = ((row, weight - max(0, other.get(row, 0))) for row, weight in entries_of(left) if weight > 0)
+        return [(row, weight) for row, weight in mine if weight > 0]
 
-    def intersection(left: Bag, right: Bag) -> Bag:
-        mine = ((row, min(weight, right.get(row, 0))) for row, weight in left.items())
-        return {row: weight for row, weight in mine if weight > 0}
+    def intersection(left: NetRows, right: NetRows) -> NetRows:
+        other = as_bag(right)
+        mine = ((row, min(weight, other.get(row, 0))) for row, weight in entries_of(left))
+        return [(row, weight) for row, weight in mine if weight > 0]
 
     return difference if isinstance(plan, Difference) else intersection
 
@@ -497,36 +524,47 @@ def _unary(plan: Plan) -> Operation | None:
     match plan:
         case Filter(predicate=predicate):
             test = holds(predicate)
-            return lambda bag: {row: weight for row, weight in bag.items() if test(row)}
-        case Project(expressions=expressions):
+            return lambda rows: [entry for entry in entries_of(rows) if test(entry[0])]
+        case Project(input=source, expressions=expressions):
             of = compiled_row(expressions)
-            return lambda bag: summed([(of(row), weight) for row, weight in bag.items()])
+            if _keeps_all(expressions, len(source.schema)):
+                return lambda rows: [(of(row), weight) for row, weight in entries_of(rows)]
+            return lambda rows: summed([(of(row), weight) for row, weight in entries_of(rows)])
         case Negate():
-            return lambda bag: {row: -weight for row, weight in bag.items()}
+            return lambda rows: [(row, -weight) for row, weight in entries_of(rows)]
         case Net():
-            return lambda bag: bag
+            return lambda rows: rows
         case Distinct():
-            return lambda bag: {row: 1 for row, weight in bag.items() if weight > 0}
+            return lambda rows: [(row, 1) for row, weight in entries_of(rows) if weight > 0]
         case Repeat(times=times):
             number = compiled_expression(times)
-            return lambda bag: {r: w * n for r, w in bag.items() if (n := number(r))}
+            return lambda rows: [(r, w * n) for r, w in entries_of(rows) if (n := number(r))]
         case Unnest(array=array, places=places):
             elements = compiled_expression(array)
             width = 1 + places
-            return lambda bag: summed(
+            return lambda rows: summed(
                 [
                     (row + (element, place)[:width], weight)
-                    for row, weight in bag.items()
+                    for row, weight in entries_of(rows)
                     for place, element in enumerate(elements(row) or (), 1)
                 ]
             )
         case Aggregate():
-            return aggregated(plan)
+            return _over_entries(aggregated(plan))
         case Window():
-            return windowed(plan)
+            return _over_entries(windowed(plan))
         case Sort():
-            return first_rows(plan)
+            return _over_entries(first_rows(plan))
     return None
+
+
+def _over_entries(of: Callable[[Collection[Entry]], Bag] | None) -> Operation | None:
+    return None if of is None else lambda rows: of(entries_of(rows))
+
+
+def _keeps_all(expressions: Sequence[Expression], width: int) -> bool:
+    """Whether all columns of the input are among those of the output, so that different rows stay different."""
+    return len({expression.index for expression in expressions if isinstance(expression, Column)}) == width
 
 
 def _origin(plan: Plan, column: int) -> int | None:
