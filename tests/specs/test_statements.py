@@ -37,6 +37,7 @@ EXAMPLES = {
     "AUDIT v": Kind.VERDICT,
     "SHOW TABLES": Kind.ANSWER,
     "BACKUP TO 'copy'": Kind.ANSWER,
+    "CHECKPOINT": Kind.ANSWER,
 }
 
 

@@ -181,6 +181,12 @@ class Engine(Evaluator, Protocol):
         """
         ...
 
+    def checkpoint(self) -> bool:
+        """Bring the files that others read to the last version: what is committed and stands elsewhere goes into them.
+        No content changes. False if what somebody still reads is in the way: ask again.
+        """
+        ...
+
     def logged(self) -> list[Logged]:
         """How much is logged, about: of each relation for each version. It may take long."""
         ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -40,7 +41,7 @@ from tidemark.session.options import AllowedPaths, options_of, path_of
 from tidemark.session.prepared import Params, Prepared, must_change, statements_of
 from tidemark.session.statements import Answered, AnyRow, Desk, row_of
 from tidemark.session.transaction import NOBODY, Transaction, TransactionStage, listed_rows
-from tidemark.session.turns import OngoingCall, Turn, Turns
+from tidemark.session.turns import LOOK_AGAIN_SECONDS, OngoingCall, Turn, Turns
 from tidemark.snapshots.refresh import Continual
 from tidemark.snapshots.scheduler import Job, Scheduler
 from tidemark.sql.bind.as_rules import as_rules
@@ -718,6 +719,24 @@ class Database:
         with self._turn("db.backup()"):
             finish = self._store.engine.backup(there)
         finish()
+
+    def checkpoint(self) -> None:
+        """Bring the files that other programs read to the last version. A DuckDB database is then complete in its one
+        file, as when it is closed; the tables of a lake are published. It is no version; the statement ``CHECKPOINT``
+        does the same.
+
+        It waits for those who still read what was before, for ``busy_timeout`` at most."""
+        with self._turn("db.checkpoint()"):
+            until = time.monotonic() + self._turns.seconds
+            while not self._store.checkpoint():
+                self._store.stopping.check()
+                if time.monotonic() >= until:
+                    raise TidemarkError(
+                        "busy",
+                        "others read an earlier version, so that the write-ahead log stays beside the file",
+                        hint="all is stored, in both together; CHECKPOINT again when they have read",
+                    )
+                time.sleep(LOOK_AGAIN_SECONDS / 10)
 
     def close(self) -> None:
         """Give up an open transaction, whoever has it, and release everything. Who waits for a turn is told. If it is

@@ -80,6 +80,7 @@ class Asking(Protocol):
     def audit(self, view: str) -> pa.Table: ...
     def refresh(self, name: str) -> None: ...
     def backup(self, path: str | os.PathLike[str]) -> None: ...
+    def checkpoint(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -243,6 +244,11 @@ def _backup(statement: st.Backup, desk: Desk, source: Source) -> None:
     desk.database.backup(statement.path)
 
 
+def _checkpoint(statement: st.Checkpoint, desk: Desk, source: Source) -> None:
+    desk.must_have_none_open()
+    desk.database.checkpoint()
+
+
 def _refresh(statement: Refresh, desk: Desk, source: Source) -> None:
     desk.database.refresh(statement.name)
 
@@ -275,6 +281,7 @@ STATEMENTS: Final[Mapping[type, AnyRow]] = {
     st.Audit: Answered(kind=Kind.VERDICT, run=_audit, refusal=_outside, names=_named),
     st.Show: Answered(kind=Kind.ANSWER, run=_show, refusal=_outside),
     st.Backup: Answered(kind=Kind.ANSWER, run=_backup, refusal=_outside),
+    st.Checkpoint: Answered(kind=Kind.ANSWER, run=_checkpoint, refusal=_alone),
 }
 CALLS: Final[Mapping[bool, AnyRow]] = {
     True: Held(kind=Kind.ANSWER, run=_call, reads=True),

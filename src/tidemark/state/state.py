@@ -395,6 +395,13 @@ class Store:
         self.times.forget(oldest)
         self._has_doubt = had_doubt
 
+    def checkpoint(self) -> bool:
+        """Bring the files that others read to the last version; see ``Engine.checkpoint``."""
+        had_doubt, self._has_doubt = self._has_doubt, True
+        is_done = self.engine.checkpoint()
+        self._has_doubt = had_doubt
+        return is_done
+
     def must_be_open(self) -> None:
         if self.is_closed:
             raise TidemarkError("closed", "the database connection is closed")

@@ -282,5 +282,8 @@ class _Altered:
     def backup(self, target: str) -> Callable[[], None]:
         reads_only()
 
+    def checkpoint(self) -> bool:
+        reads_only()
+
     def close(self) -> None:
         reads_only()

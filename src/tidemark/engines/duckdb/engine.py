@@ -555,6 +555,11 @@ class DuckDBEngine:
         return lambda: None
 
     @hearing_interrupts()
+    def checkpoint(self) -> bool:
+        with translating():
+            return self._tail.complete()
+
+    @hearing_interrupts()
     def logged(self) -> list[Logged]:
         with translating():
             self._tail.settled()
@@ -707,6 +712,9 @@ class DuckDBSnapshot(DuckDBEngine):
     def forget(
         self, log: Mapping[str, Forgetting], traces: int, notes_: Mapping[str, str | None], oldest: int = 0
     ) -> None:
+        reads_only()
+
+    def checkpoint(self) -> bool:
         reads_only()
 
     def snapshot(self) -> NoReturn:

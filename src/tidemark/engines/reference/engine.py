@@ -138,6 +138,10 @@ class ReferenceEngine(ByTables):
     def backup(self, target: str) -> Callable[[], None]:
         raise TidemarkError("unsupported", "the reference engine stores nothing that could be backed up")
 
+    def checkpoint(self) -> bool:
+        """It stores nothing elsewhere."""
+        return True
+
     def logged(self) -> list[Logged]:
         return [Logged(name, version, delta.nbytes) for name, log in self._stored.log.items() for version, delta in log]
 

@@ -363,6 +363,20 @@ class SparkEngine(ByTables):
             rows = self._transactions.rows()
             return begin(self._lake, local_path(target), self._needed(rows), self._transactions.files())
 
+    def checkpoint(self) -> bool:
+        """Every tail goes into base files, and every relation's own Delta log says so. Of small rows of transactions
+        that have become many one file is made."""
+        with self._lock:
+            waiting = [relation for relation in self._relations.values() if relation.tail]
+            for relation in waiting:
+                self._merge(relation)
+            merged = {relation.name for relation in waiting}
+            for relation in self._relations.values():
+                if relation.name not in merged:
+                    self._publish(relation)
+            self._transactions.compact_if_due()
+            return True
+
     def _needed(self, rows: list[TransactionRow]) -> list[Needed]:
         """The data files that the last version needs."""
         return [
@@ -622,6 +636,9 @@ class SparkSnapshot(SparkEngine):
     def forget(
         self, log: Mapping[str, Forgetting], traces: int, notes: Mapping[str, str | None], oldest: int = 0
     ) -> None:
+        reads_only()
+
+    def checkpoint(self) -> bool:
         reads_only()
 
     def snapshot(self) -> NoReturn:

@@ -16,6 +16,7 @@ from tidemark.sql.parse.statements import (
     Audit,
     Backup,
     Begin,
+    Checkpoint,
     Commit,
     CreateProgram,
     CreateTable,
@@ -51,7 +52,7 @@ ALTER_HINT = "ALTER TABLE t ADD COLUMN c type [DEFAULT value] [NOT NULL] [CHECK 
 _PLAIN = frozenset({"SELECT", "WITH", "VALUES", "INSERT", "UPDATE", "DELETE", "("})
 _BEGINNINGS = (
     "SELECT, WITH, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, BEGIN, COMMIT, ROLLBACK, EXPLAIN, AUDIT, SHOW, "
-    "REFRESH, BACKUP, ACTIVATE and DEACTIVATE do"
+    "REFRESH, BACKUP, CHECKPOINT, ACTIVATE and DEACTIVATE do"
 )
 
 
@@ -83,6 +84,9 @@ def parse_statement(source: Source, tokens: list[Token]) -> Statement:
         return _refresh(cursor)
     if first == "BACKUP":
         return _backup(cursor)
+    if first == "CHECKPOINT":
+        _after_first(cursor).end()
+        return Checkpoint()
     if first not in _PLAIN:
         raise source.error("syntax", f"no statement begins with {first}", tokens[0], hint=_BEGINNINGS)
     tree, version = parse_query(source, tokens)

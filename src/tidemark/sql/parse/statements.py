@@ -143,6 +143,11 @@ class Backup:
 
 
 @dataclass(frozen=True)
+class Checkpoint:
+    pass
+
+
+@dataclass(frozen=True)
 class Show:
     what: str
 
@@ -165,6 +170,7 @@ Statement: TypeAlias = (
     | ExplainWhy
     | Audit
     | Backup
+    | Checkpoint
     | Show
     | Refresh
     | AlterLog
