@@ -181,6 +181,16 @@ class Engine(Evaluator, Protocol):
         """
         ...
 
+    @property
+    def idle_after(self) -> float | None:
+        """If stored tables have not yet all that is committed: so many seconds after the last commit it is time to
+        ``catch_up``. None if there is nothing to do."""
+        ...
+
+    def catch_up(self) -> None:
+        """Bring stored tables to what is committed. No content changes, and it does not take long."""
+        ...
+
     def checkpoint(self) -> bool:
         """Bring the files that others read to the last version: what is committed and stands elsewhere goes into them.
         No content changes. False if what somebody still reads is in the way: ask again.

@@ -37,6 +37,7 @@ from tidemark.session.changes import Synced
 from tidemark.session.commit import commit
 from tidemark.session.endings import Endings, Reading
 from tidemark.session.forms import Call
+from tidemark.session.idle import IdleTime
 from tidemark.session.options import AllowedPaths, options_of, path_of
 from tidemark.session.prepared import Params, Prepared, must_change, statements_of
 from tidemark.session.statements import Answered, AnyRow, Desk, row_of
@@ -93,6 +94,7 @@ class Database:
         self._aftermath = Aftermath(self._store, self._program, self._begin)
         self._desk = self._lent()
         self._follow_events(self._store.events)
+        self._follow_rest(self._store.events)
         if clock is None:
             self._follow_clock(self._store.events)
         leaving.opened(self)
@@ -109,6 +111,12 @@ class Database:
         events.on(Settled, self._settled)
         events.on(Ended, self._aftermath.ended, when=lambda event: event.transaction.has_reactions)
         events.on(Ended, lambda event: partial(self._after, event.transaction))
+
+    def _follow_rest(self, events: Events) -> None:
+        """Let a thread bring stored tables to what is committed when nobody changes anything."""
+        idle, engine = IdleTime(self._store, lambda: self._turns.current is None), self._store.engine
+        events.on(Committed, lambda event: idle.committed(), when=lambda event: engine.idle_after is not None)
+        events.on(Closed, lambda event: idle.close)
 
     def _follow_clock(self, events: Events) -> None:
         """Let a thread do what is due by the clock."""

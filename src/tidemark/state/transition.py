@@ -198,6 +198,7 @@ class _Altered:
     """What reads rows reads them as they are altered; what is said of the database is what the engine says."""
 
     arrangements = None  # they have rows as they are stored
+    idle_after = None
 
     def __init__(self, engine: Engine, altered: Mapping[str, Alteration]) -> None:
         self._engine, self._altered = engine, altered
@@ -280,6 +281,9 @@ class _Altered:
         reads_only()
 
     def backup(self, target: str) -> Callable[[], None]:
+        reads_only()
+
+    def catch_up(self) -> None:
         reads_only()
 
     def checkpoint(self) -> bool:

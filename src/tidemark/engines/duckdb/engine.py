@@ -554,6 +554,14 @@ class DuckDBEngine:
         copy_to(self._connection, Path(target).expanduser().absolute())
         return lambda: None
 
+    @property
+    def idle_after(self) -> float | None:
+        return self.limits.idle_seconds if self.path is not None and self._tail.entries else None
+
+    def catch_up(self) -> None:
+        with translating():
+            self._tail.settled()
+
     @hearing_interrupts()
     def checkpoint(self) -> bool:
         with translating():
@@ -712,6 +720,9 @@ class DuckDBSnapshot(DuckDBEngine):
     def forget(
         self, log: Mapping[str, Forgetting], traces: int, notes_: Mapping[str, str | None], oldest: int = 0
     ) -> None:
+        reads_only()
+
+    def catch_up(self) -> None:
         reads_only()
 
     def checkpoint(self) -> bool:

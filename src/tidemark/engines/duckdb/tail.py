@@ -5,7 +5,8 @@ merge is one DuckDB transaction that applies the net change of each relation, ho
 adds every commit to the log. The last version in the table of commits is the one merged to, so that nothing is applied
 twice.
 
-Whoever reads a relation by a statement has the tail merged first; look-ups of few rows read the table and the tail. All that writes to the DuckDB file does so with the lock of the tail, and
+Whoever reads a relation by a statement has the tail merged first, and so has idle time (``session/idle.py``); look-ups
+of few rows read the table and the tail. All that writes to the DuckDB file does so with the lock of the tail, and
 merges before it does anything that takes long: so a reader waits for a merge at most.
 
 A merge writes about what the tail holds, some times over, and must not fail because the disk is full: then nobody could

@@ -138,6 +138,11 @@ class ReferenceEngine(ByTables):
     def backup(self, target: str) -> Callable[[], None]:
         raise TidemarkError("unsupported", "the reference engine stores nothing that could be backed up")
 
+    idle_after = None
+
+    def catch_up(self) -> None:
+        """There is nothing to do, ever."""
+
     def checkpoint(self) -> bool:
         """It stores nothing elsewhere."""
         return True

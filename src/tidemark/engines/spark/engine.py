@@ -363,6 +363,12 @@ class SparkEngine(ByTables):
             rows = self._transactions.rows()
             return begin(self._lake, local_path(target), self._needed(rows), self._transactions.files())
 
+    idle_after = None
+    """Tails are merged with commits."""
+
+    def catch_up(self) -> None:
+        """There is nothing to do, ever."""
+
     def checkpoint(self) -> bool:
         """Every tail goes into base files, and every relation's own Delta log says so. Of small rows of transactions
         that have become many one file is made."""
