@@ -139,8 +139,11 @@ class Database:
         result: pa.Table | None = None
         self._store.must_be_open()
         try:
-            for statement, source in self._parsed(sql, params):
-                result = self._run(statement, source)
+            began = time.perf_counter()
+            script = self._parsed(sql, params)
+            parsing = time.perf_counter() - began  # of the first statement, as most scripts have one
+            for statement, source in script:
+                result, parsing = self._run(statement, source, parsing), 0.0
         except TidemarkError:
             raise
         except BaseException as error:
@@ -393,23 +396,24 @@ class Database:
             allowed=self._allowed,
         )
 
-    def _run(self, statement: st.Statement | Call, source: Source) -> pa.Table | None:
+    def _run(self, statement: st.Statement | Call, source: Source, parsing: float) -> pa.Table | None:
         """Run a statement; in a transaction that BEGIN opened, any that fails dooms it, whoever answers it."""
         session, row = self._session, row_of(statement)
         if session is None or (isinstance(row, Answered) and row.ends):
-            return self._answered(row, statement, source)
+            return self._answered(row, statement, source, parsing)
         session.must_not_be_doomed()
         try:
-            return self._answered(row, statement, source)
+            return self._answered(row, statement, source, parsing)
         except BaseException as error:
             session.doom(error)
             raise
 
-    def _answered(self, row: AnyRow, statement: st.Statement | Call, source: Source) -> pa.Table | None:
+    def _answered(self, row: AnyRow, statement: st.Statement | Call, source: Source, parsing: float) -> pa.Table | None:
         if isinstance(row, Answered):
             return row.run(statement, self._desk, source)
         session = self._session
         if session is not None:
+            session.laps.add("parse", parsing)
             return session.guarded_run(statement, source)
         if row.reads:
             with self._reading() as side:
@@ -417,7 +421,14 @@ class Database:
         # From its beginning to the end of its commit it is one statement, whose time is limited as such.
         transaction = self._opened("a statement", is_statement=True)
         with self._store.in_use(), transaction:
-            return transaction.guarded_run(statement, source)
+            if row.committed is None:  # what that is told of has parsed it anew
+                transaction.laps.add("parse", parsing)
+            result = transaction.guarded_run(statement, source)
+        version = transaction.outcome.version
+        if row.committed is None or version is None:
+            return result
+        with self._reading_store() as store:
+            return row.committed(result, store, version)
 
     def refresh(self, name: str) -> None:
         """Bring a snapshot up to date now, or ask a continual query, whatever its trigger says.

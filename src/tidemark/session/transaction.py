@@ -51,6 +51,7 @@ from tidemark.state.outcome import COMMIT_UNKNOWN, Outcome
 from tidemark.state.point import Near, Pending, seen
 from tidemark.state.rows import Rows
 from tidemark.state.state import Store
+from tidemark.state.times import Laps
 from tidemark.state.values import must_be_text
 from tidemark.storage import delta as delta_tables
 
@@ -129,6 +130,8 @@ class Transaction:
         self._derivation: Derivation | None = None
         self._named: Mapping[str, pa.Table] = NOTHING
         self._reactions: Reactions | None = None
+        self.laps = Laps()
+        """Where its time goes: what it does is told to begin, and that no call of it goes on any more."""
 
     @property
     def reactions(self) -> Reactions:
@@ -159,10 +162,12 @@ class Transaction:
     def execute(self, sql: str, params: Params = None) -> pa.Table | None:
         """Run one statement or a script inside the transaction; the last result, if there is one. One statement takes
         parameters; see ``Database.execute``."""
-        return self._guarded(lambda: self._run_all(sql, params))
+        return self._guarded(lambda: self.run_all(sql, params))
 
-    def _run_all(self, sql: str, params: Params) -> pa.Table | None:
+    def run_all(self, sql: str, params: Params = None) -> pa.Table | None:
+        """Run the statements of a text; the last result, if there is one."""
         result: pa.Table | None = None
+        self.laps.begin("parse")
         for statement, source in self._parsed(sql, params):
             self.store.stopping.begin()
             result = self.run(statement, source)
@@ -257,10 +262,12 @@ class Transaction:
         row = row_of(statement)
         if isinstance(row, Answered):
             raise row.refusal()
+        self.laps.begin("bind")
         return row.run(statement, self, source)
 
     def fetch(self, plan: Plan) -> pa.Table:
         """The rows of a bound query at this point of the transaction."""
+        self.laps.begin("read")
         return self._engine.fetch(*seen(plan, self, self._named, self._unrefreshed(plan)))
 
     def evaluate(self, plan: Plan) -> pa.Table:
@@ -288,6 +295,7 @@ class Transaction:
         return statements_of(self.store.source(sql, self._dialect), params, self._prepared)
 
     def _query_text(self, sql: str, params: Params) -> pa.Table:
+        self.laps.begin("parse")
         script = self._parsed(sql, params)
         if len(script) != 1 or not _is_query(script[0][0]):
             raise TidemarkError("syntax", "query takes one SELECT", hint="use execute for other statements")
@@ -328,6 +336,7 @@ class Transaction:
             return None
 
     def _change_by_key(self, plan: Keyed, row: tuple[Value, ...], whole: Callable[[], Bound], text: str | None) -> None:
+        self.laps.begin("find")
         self._change_alone = cache(cast("Callable[[], BoundChange]", whole))
         table = plan.table
         columns, key = plan.key_of(row)
@@ -354,6 +363,7 @@ class Transaction:
             return
         for row in listed:
             self.store.stopping.begin()
+            self.laps.begin("bind")
             self.call(handed(source, row), source)
 
     def _together(self, first: Call, source: Source) -> tuple[Table, list[Callable[[Sequence[Any]], Any]]] | None:
@@ -386,6 +396,7 @@ class Transaction:
         return self._change_alone() if self.statements == 1 and self._change_alone is not None else None
 
     def _change(self, bound: BoundChange, text: str | None = None) -> None:
+        self.laps.begin("find")
         self._change_alone = lambda: bound
         table = bound.table
         in_pairs = self._in_pairs(table, changes_key(bound))
@@ -398,12 +409,15 @@ class Transaction:
         return is_keyless or changes_key or self.course.has_pairs(table.name)
 
     def _insert(self, table: Table, rows: Rows) -> None:
+        self.laps.begin("find")
         self._apply(table.name, added(table, _handed(rows)))
 
     def _delete(self, table: Table, rows: Rows) -> None:
+        self.laps.begin("find")
         self._apply(table.name, removed(table, _handed(rows), self._evaluate))
 
     def _sync(self, table: Table, state: Rows | None, changed: Rows | None, present: Rows | None) -> Synced:
+        self.laps.begin("find")
         plan, named = differences(table, state, changed, present)
         must_be_present(table, named, self._engine.evaluate)
         delta = self._evaluate(plan, named)
@@ -415,10 +429,12 @@ class Transaction:
         self._program.calls.must_be_none()
         self.keep(table, delta, text, pairs)
         if table in self.catalog.followed_in_sequences:
+            self.laps.begin("rules")
             self.reactions.follow()
         watched = self.catalog.immediately_watched
         # An action stands between what set it off and the turn of other rules, so they are considered after any of it.
         if table in watched or (watched and self.reactions.acting.is_nested):
+            self.laps.begin("rules")
             self.reactions.after_statement()
 
     def _signal(self, name: str, payload: object) -> None:
@@ -520,6 +536,7 @@ class Transaction:
             now=self._now,
             change=self._alone(),
             said=self._said,
+            spent=self.laps.seconds,
             outcome=self.outcome,
         )
 
@@ -582,6 +599,8 @@ class Transaction:
             except BaseException as error:
                 self.doom(error)
                 raise
+            finally:
+                self.laps.begin(None)
 
     def must_not_be_doomed(self) -> None:
         if self.failure is not None:

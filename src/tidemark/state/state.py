@@ -30,7 +30,7 @@ from tidemark.state.interruption import Stopping
 from tidemark.state.names import tell_of_reserved_names
 from tidemark.state.notes import Notes
 from tidemark.state.outcome import Outcome, Underway, is_undone, not_written, unknown, unreadable
-from tidemark.state.times import CommitTimes
+from tidemark.state.times import CommitTimes, RememberedLaps
 from tidemark.state.transition import Transition, as_altered, network_of
 from tidemark.storage.commit import Commit, Forgetting
 from tidemark.strategy.autonomous import KnownFacts
@@ -87,6 +87,7 @@ class Store:
         """Those that have waited for something to come, and end or go on when the database is closed."""
         self.catalog, self.created = records.restore(loaded.catalog)
         self.times = CommitTimes(engine.times())
+        self.laps = RememberedLaps()
         tell_of_reserved_names(self.catalog)
         self.network = network_of(self.catalog)
         known = known_of(self.catalog)
