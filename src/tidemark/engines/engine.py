@@ -62,6 +62,17 @@ class Checked:
 
 
 @dataclass(frozen=True)
+class Memory:
+    """A part of the memory: how many bytes are used, how many it may use (None if nobody but the engine or what is
+    committed decides that), and of how many things."""
+
+    part: str
+    used: int
+    most: int | None
+    entries: int | None = None
+
+
+@dataclass(frozen=True)
 class Found:
     """The net rows of a plan, and how many rows were fetched for them of each stored relation."""
 
@@ -207,6 +218,10 @@ class Engine(Evaluator, Protocol):
 
     def arranged(self) -> pa.Table:
         """What is arranged in memory, for people: see ``Arrangements.shown``."""
+        ...
+
+    def memory(self) -> list[Memory]:
+        """How the memory that ``connect`` was given is divided, and what else of size is kept there, for people."""
         ...
 
     def internal(self) -> frozenset[str]:

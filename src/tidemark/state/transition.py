@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from tidemark.algebra.plans import Fixpoint, Plan, Project, Stored, relations_of, transform, walk
 from tidemark.datalog.program import Program
-from tidemark.engines.engine import Engine, Evaluator, Found, Iteration, Snapshot, reads_only
+from tidemark.engines.engine import Engine, Evaluator, Found, Iteration, Memory, Snapshot, reads_only
 from tidemark.engines.limits import EngineLimits
 from tidemark.network import Network, Node, NodeKind, build
 from tidemark.network.build import Definition
@@ -251,6 +251,9 @@ class _Altered:
 
     def arranged(self) -> pa.Table:
         return self._engine.arranged()
+
+    def memory(self) -> list[Memory]:
+        return self._engine.memory()
 
     def internal(self) -> frozenset[str]:
         return self._engine.internal()

@@ -31,11 +31,11 @@ from tidemark.engines.duckdb.backup import copy_to
 from tidemark.engines.duckdb.dialect import damaged, hearing_interrupts, is_damage, translated, translating
 from tidemark.engines.duckdb.embedded import GivenTables
 from tidemark.engines.duckdb.lookups import Lookups, StoredRows
-from tidemark.engines.duckdb.settings import config, configure, lock, real_path
+from tidemark.engines.duckdb.settings import bytes_of, config, configure, lock, real_path
 from tidemark.engines.duckdb.statements import Plain, Statements, few_rules, plain
 from tidemark.engines.duckdb.tables import StoredRelation, alter, create, drop, prepare
 from tidemark.engines.duckdb.tail import Entry, Tail, combined, entry_of, must_have_no_tide, roll_back
-from tidemark.engines.engine import Evaluator, Found, Iteration, Lending, reads_only
+from tidemark.engines.engine import Evaluator, Found, Iteration, Lending, Memory, reads_only
 from tidemark.engines.limits import DUCKDB, DuckDBLimits
 from tidemark.engines.local.arrow import joined
 from tidemark.engines.local.lookups import Question, near
@@ -592,6 +592,17 @@ class DuckDBEngine:
     def rows(self, relation: str) -> int:
         return self._rows[relation]
 
+    @hearing_interrupts()
+    def memory(self) -> list[Memory]:
+        with translating():
+            return self._memory_by(self._connection)
+
+    def _memory_by(self, connection: duckdb.DuckDBPyConnection) -> list[Memory]:
+        """As a connection sees it, which the thread that asks may use."""
+        held = self.arrangements
+        of_arrangements = [] if held is None else [Memory("arrangements", held.nbytes, held.budget, held.count)]
+        return [*of_arrangements, self._tail.memory, Memory("engine", bytes_of(connection), self._memory_limit)]
+
     def internal(self) -> frozenset[str]:
         return frozenset(name for name, relation in self._relations.items() if relation.internal)
 
@@ -697,6 +708,9 @@ class DuckDBSnapshot(DuckDBEngine):
 
     def arranged(self) -> pa.Table:
         return self._engine.arranged()
+
+    def memory(self) -> list[Memory]:
+        return self._engine._memory_by(self._connection)
 
     def notes(self) -> Mapping[str, str]:
         return notes.read_notes(self._connection)

@@ -40,6 +40,7 @@ from tidemark.engines.duckdb import log as changelog
 from tidemark.engines.duckdb.apply import Applying
 from tidemark.engines.duckdb.embedded import GivenTables
 from tidemark.engines.duckdb.tables import CLOSED, OPEN, OWN_SCHEMA, StoredRelation, identity
+from tidemark.engines.engine import Memory
 from tidemark.engines.limits import DuckDBLimits
 from tidemark.errors import TidemarkError
 from tidemark.storage import delta as deltas
@@ -238,6 +239,11 @@ class Tail:
         if not known or not known[0].commit.version <= version <= known[-1].commit.version:
             return None
         return known[version - known[0].commit.version].commit.trace
+
+    @property
+    def memory(self) -> Memory:
+        """What is kept here until it is merged."""
+        return Memory("tail", self._bytes, self._limits.tail_bytes, len(self.entries))
 
     # Committing
 

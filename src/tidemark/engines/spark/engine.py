@@ -26,7 +26,8 @@ from tidemark.algebra.cache import PerPlan
 from tidemark.algebra.plans import Given, Plan, Project, Stored, transform, walk
 from tidemark.algebra.types import Schema
 from tidemark.engines.duckdb.lookups import arranged
-from tidemark.engines.engine import ByTables, Evaluator, Iteration, Lending, reads_only
+from tidemark.engines.duckdb.settings import bytes_of
+from tidemark.engines.engine import ByTables, Evaluator, Iteration, Lending, Memory, reads_only
 from tidemark.engines.limits import PROCESS, SPARK, EngineLimits
 from tidemark.engines.local.arrow import joined
 from tidemark.engines.local.lookups import near
@@ -444,6 +445,17 @@ class SparkEngine(ByTables):
     def arranged(self) -> pa.Table:
         return no_arrangements() if self.arrangements is None else self.arrangements.shown()
 
+    def memory(self) -> list[Memory]:
+        return self._memory_with(self._in_process)
+
+    def _memory_with(self, in_process: InProcess) -> list[Memory]:
+        """With what works in this process for the thread that asks."""
+        held, shares = self.arrangements, shared(self.options.memory)
+        of_arrangements = [] if held is None else [Memory("arrangements", held.nbytes, held.budget, held.count)]
+        tails = [part for relation in self._relations.values() for part in relation.tail]
+        tail = Memory("tail", sum(part.nbytes for part in tails), None, sum(part.num_rows for part in tails))
+        return [*of_arrangements, tail, Memory("engine", bytes_of(in_process.connection), shares.engine)]
+
     def internal(self) -> frozenset[str]:
         return frozenset(name for name, relation in self._relations.items() if relation.internal)
 
@@ -616,6 +628,9 @@ class SparkSnapshot(SparkEngine):
 
     def arranged(self) -> pa.Table:
         return self._engine.arranged()
+
+    def memory(self) -> list[Memory]:
+        return self._engine._memory_with(self._in_process)
 
     def notes(self) -> Mapping[str, str]:
         return dict(self._engine._notes)
