@@ -299,6 +299,27 @@ class TestRun:
         assert "EXPLAIN v\n  materialized view v (a INT, b VARCHAR)\n\n  plan\n" in output
         assert "SHOW TABLES\n  name  columns           rows\n  t     a INT, b VARCHAR     0\n" in output
 
+    def test_explain_analyze_is_plain_text_and_counts_as_a_statement_of_its_transaction(self) -> None:
+        setup = "CREATE TABLE t (a INT PRIMARY KEY); CREATE MATERIALIZED VIEW v AS SELECT a FROM t WHERE a > 5;"
+        output = shown(
+            run_script(f"""{setup}
+-- the first
+EXPLAIN ANALYZE INSERT INTO t VALUES (7);
+-- two at once
+BEGIN;
+EXPLAIN ANALYZE DELETE FROM t;
+INSERT INTO t VALUES (8);
+COMMIT;
+BEGIN; EXPLAIN ANALYZE INSERT INTO t VALUES (1); COMMIT;
+CHECKPOINT;
+""")
+        )
+        assert "\nthe first\n  version 3: t +1\n\n  phases, in microseconds\n    parse " in output
+        assert re.search(r"\n    v +autonomous +1 +1 +0 +\d+  the change alone is enough: t\n", output)
+        assert "\n  t −1\n\n  phases, in microseconds\n" in output
+        assert "\n    EXPLAIN ANALYZE DELETE FROM t\n    INSERT INTO t VALUES (8)\n  v  +1 −1" in output
+        assert output.endswith("\nv5  EXPLAIN ANALYZE INSERT INTO t VALUES (1)  T\n  no view changed\n")
+
     def test_control_characters_in_data_do_not_reach_the_terminal(self) -> None:
         output = shown(run_script(self.TABLE + "INSERT INTO t VALUES (1, 'red \x1b[31m and\nmore'); SELECT * FROM t;"))
         assert "\x1b" not in output

@@ -318,6 +318,14 @@ def define(trial: Trial) -> tuple[Callable[[], object], Effect]:
     return act, lambda m: Model(m.table, m.seen, after)
 
 
+def checkpoint(trial: Trial) -> tuple[Callable[[], object], Effect]:
+    """With something that the tables do not have yet."""
+    added = trial.fresh(1, 7)
+    trial.db.insert("t", added)
+    trial.model = trial.model.with_rows(*added)
+    return lambda: trial.db.execute("CHECKPOINT"), lambda m: m
+
+
 def close(trial: Trial) -> tuple[Callable[[], object], Effect]:
     trial.is_closing = True
     return trial.db.close, lambda m: m
@@ -340,6 +348,7 @@ SMALL: dict[str, Step] = {
     "transaction": transact,
     "script": script,
     "define": define,
+    "checkpoint": checkpoint,
     "close": close,
 }
 

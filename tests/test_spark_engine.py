@@ -286,6 +286,18 @@ def test_foreign_readers_see_the_last_merged_version_and_which_it_is(engine: Spa
     assert (history["tidemark.version"], history["tidemark.relation"]) == ("2", "items")
 
 
+def test_a_checkpoint_brings_the_last_version_to_foreign_readers(engine: SparkEngine) -> None:
+    commit(engine, {"items": entries(ITEMS, [(99, 1, "new")])})
+    assert read_delta(engine, "items").num_rows == 0
+    assert engine.checkpoint()
+    assert sorted(read_delta(engine, "items").column("id").to_pylist()) == [*range(12), 99]
+    assert read_delta(engine, "kinds").num_rows == 3
+    assert not any(relation.tail for relation in engine._relations.values())
+    versions = DeltaTable(f"{engine.path}/tables/items").version()
+    assert engine.checkpoint()
+    assert DeltaTable(f"{engine.path}/tables/items").version() == versions, "there was nothing left to do"
+
+
 def test_merges_happen_by_themselves(engine: SparkEngine, spark: Any) -> None:
     engine = reopened(engine, spark, merge_rows=20)
     commit(engine, {"items": entries(ITEMS, [(number, None, None) for number in range(100, 130)])})

@@ -301,6 +301,83 @@ def test_an_earlier_tidemark_refuses_a_file_that_belongs_to_a_tide(crashed: Any)
         assert reader.execute("SELECT version FROM _tidemark.format").fetchall() == [(2,)]
 
 
+# CHECKPOINT
+
+
+def test_a_checkpoint_leaves_one_file_that_is_complete(tmp_path: Path) -> None:
+    """A copy of that file alone is read by any client, and opened as the last version; then the tide begins again."""
+    folder = tmp_path / "first"
+    folder.mkdir()
+    with filled(folder) as db:
+        for number in range(2):
+            db.execute("CHECKPOINT")
+            expected = content(db)
+            assert [path.name for path in folder.iterdir()] == ["x.duckdb"]
+            copy = tmp_path / f"copy {number}"
+            copy.mkdir()
+            shutil.copy(folder / "x.duckdb", copy)
+            with duckdb.connect(str(copy / "x.duckdb"), read_only=True) as reader:
+                assert sorted(reader.execute("SELECT * FROM item").fetchall()) == expected[1]
+                assert reader.execute("SELECT version FROM _tidemark.format").fetchall() == [(1,)]
+            with opened(copy) as copied:
+                assert content(copied) == expected
+            db.execute(f"INSERT INTO item VALUES ({20 + number}, 'd', 1); UPDATE item SET price = 0")
+            assert (folder / "x.duckdb.tide").exists()
+            with opened(left(db, folder, tmp_path / f"later {number}")) as later:
+                assert content(later) == content(db)
+                check_invariant(later)
+
+
+def test_a_checkpoint_waits_for_those_who_read_what_was_before(tmp_path: Path) -> None:
+    with filled(tmp_path) as db:
+        db.execute("INSERT INTO log VALUES ('y')")
+        with db._store.engine.snapshot():
+            db.execute("CREATE TABLE other (a INT)")
+            db._turns.seconds = 0.1
+            with pytest.raises(tm.TidemarkError, match="others read an earlier version") as caught:
+                db.checkpoint()
+            assert caught.value.code == "busy"
+            db.execute("INSERT INTO log VALUES ('z')")
+            expected = content(db)
+            crash = left(db, tmp_path, tmp_path / "crash")
+        db.checkpoint()
+        assert not list(tmp_path.glob("x.duckdb.*"))
+    for folder in (tmp_path, crash):
+        with opened(folder) as db:
+            assert content(db) == expected
+
+
+def test_a_process_that_dies_at_any_step_of_a_checkpoint_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "first"
+    folder.mkdir()
+    with filled(folder) as db:
+        expected, copies = content(db), list[Path]()
+        merge, remove = Tail.merge, Tide.remove
+
+        def merging(self: Tail, *, is_last: bool = False) -> None:
+            merge(self, is_last=is_last)
+            copies.append(left(db, folder, tmp_path / f"{len(copies)} merged"))
+
+        def removing(self: Tide) -> None:
+            copies.append(left(db, folder, tmp_path / f"{len(copies)} written"))
+            remove(self)
+            copies.append(left(db, folder, tmp_path / f"{len(copies)} removed"))
+
+        monkeypatch.setattr(Tail, "merge", merging)
+        monkeypatch.setattr(Tide, "remove", removing)
+        db.execute("INSERT INTO log VALUES ('y')")
+        expected = content(db)
+        db.execute("CHECKPOINT")
+        monkeypatch.undo()
+    assert {copy.name.split()[1] for copy in copies} == {"merged", "written", "removed"}
+    for copy in copies[-3:]:
+        with opened(copy) as db:
+            assert content(db) == expected
+            check_invariant(db)
+
+
 # Failing disks
 
 

@@ -45,6 +45,11 @@ class Place:
         caret = " " * (self.column - 1) + "^" * max(1, self.width)
         return f"line {self.line}, column {self.column}:\n  {source}\n  {caret}"
 
+    def inside(self, whole: Place) -> Place:
+        """The same place in the whole text, of which a part begins at the other place."""
+        line, column = whole.line + self.line - 1, self.column + (whole.column - 1 if self.line == 1 else 0)
+        return Place(line, column, whole.text, self.width)
+
 
 class TidemarkError(Exception):
     """The base of Tidemark's exceptions, and how each of them is made.

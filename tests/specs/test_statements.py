@@ -7,7 +7,9 @@ from typing import get_args
 import pytest
 
 import tidemark as tm
+from tidemark.answers.analyze import PHASES
 from tidemark.answers.show import SHOWN
+from tidemark.session.commit import AFTERWARDS, INSTALL, PREPARE, STORE
 from tidemark.session.statements import STATEMENTS, Answered, Held, Kind, row_of
 from tidemark.sql.parse import script as parsing
 from tidemark.sql.parse import statements as st
@@ -33,10 +35,14 @@ EXAMPLES = {
     "ALTER LOG SET (versions = 3)": Kind.ANSWER,
     "EXPLAIN v": Kind.TEXT,
     "EXPLAIN WHY (1) IN v": Kind.TEXT,
+    "EXPLAIN ANALYZE SELECT 1": Kind.TEXT,
+    "EXPLAIN ANALYZE DELETE FROM t": Kind.TEXT,
+    "EXPLAIN ANALYZE VERSION 1": Kind.TEXT,
     "EXPLAIN EFFECT OF DELETE FROM t ON v": Kind.ANSWER,
     "AUDIT v": Kind.VERDICT,
     "SHOW TABLES": Kind.ANSWER,
     "BACKUP TO 'copy'": Kind.ANSWER,
+    "CHECKPOINT": Kind.ANSWER,
 }
 
 
@@ -68,7 +74,8 @@ def test_a_transaction_refuses_what_the_database_answers(sql: str) -> None:
 
 
 def test_only_queries_need_no_transaction_of_their_own() -> None:
-    assert [kind for kind, row in STATEMENTS.items() if isinstance(row, Held) and row.reads] == [st.Query]
+    reading = [kind for kind, row in STATEMENTS.items() if isinstance(row, Held) and row.reads]
+    assert reading == [st.Query, st.AnalyzeQuery]
 
 
 def test_only_commit_and_rollback_are_run_in_a_transaction_that_failed() -> None:
@@ -90,6 +97,11 @@ def test_only_commit_and_rollback_are_run_in_a_transaction_that_failed() -> None
 )
 def test_a_statement_names_what_it_fills_refreshes_or_audits(sql: str, names: tuple[str, ...]) -> None:
     assert row_of(parsed(sql)).names(parsed(sql)) == names
+
+
+def test_every_phase_that_is_timed_has_words() -> None:
+    of_a_commit = {phase.__name__ for phase in (*PREPARE, *INSTALL)} | {STORE, AFTERWARDS}
+    assert set(PHASES) == {"parse", "bind", "find", "read", "rules"} | of_a_commit
 
 
 def test_the_parser_takes_exactly_what_can_be_shown() -> None:

@@ -206,6 +206,18 @@ def arrangements(side: Side) -> pa.Table:
     return side.store.engine.arranged()
 
 
+def memory(side: Side) -> pa.Table:
+    """What of size this process keeps in memory for the database."""
+    found = side.store.engine.memory()
+    numbers = {
+        "bytes": [one.used for one in found],
+        "most_bytes": [one.most for one in found],
+        "entries": [one.entries for one in found],
+    }
+    columns = {name: pa.array(values, pa.int64()) for name, values in numbers.items()}
+    return pa.table({"part": pa.array([one.part for one in found], pa.string()), **columns})
+
+
 SHOWN: Mapping[str, Callable[[Side], pa.Table]] = {
     "tables": tables,
     "views": views,
@@ -217,6 +229,7 @@ SHOWN: Mapping[str, Callable[[Side], pa.Table]] = {
     "rules": rules,
     "assertions": assertions,
     "arrangements": arrangements,
+    "memory": memory,
 }
 """What stands behind SHOW, in the order in which the parser lists it."""
 

@@ -95,6 +95,8 @@ class ScriptRun:
                 else:
                     self._committed(_Block(piece, [piece], seconds), before)
             case _:
+                if self._block is not None and piece.changes:
+                    self._block.pieces.append(piece)
                 self._answer(piece, result, seconds)
 
     def _execute(self, piece: Piece) -> pa.Table | None:
@@ -124,7 +126,7 @@ class ScriptRun:
         version = self._database.version
         if version == before:
             self._note("nothing to commit", block)
-        elif self._steps(before) or any(piece.kind is Kind.CHANGE for piece in block.pieces):
+        elif self._steps(before) or any(piece.changes for piece in block.pieces):
             self._display.transaction(self._report(block, before))
         else:
             for piece in block.pieces:

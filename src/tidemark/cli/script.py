@@ -35,6 +35,11 @@ class Piece:
         return row_of(self.statement).kind
 
     @property
+    def changes(self) -> bool:
+        """Whether the statement changes a table, whatever else it is."""
+        return self.kind is Kind.CHANGE or isinstance(self.statement, st.AnalyzeChange)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The relations that the statement fills, refreshes or audits."""
         return row_of(self.statement).names(self.statement)
@@ -46,13 +51,7 @@ class Piece:
 
     def located(self, error: TidemarkError) -> TidemarkError:
         """An error of running the statement by itself, with its place in the whole script."""
-        inner = error.place
-        if inner is None:
-            return error
-        line = self.place.line + inner.line - 1
-        column = inner.column + (self.place.column - 1 if inner.line == 1 else 0)
-        place = replace(inner, line=line, column=column, text=self.place.text)
-        return error.restated(place=place)
+        return error if error.place is None else error.restated(place=error.place.inside(self.place))
 
 
 def read_script(text: str, dialect: str) -> list[Piece]:

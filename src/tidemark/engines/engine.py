@@ -62,6 +62,17 @@ class Checked:
 
 
 @dataclass(frozen=True)
+class Memory:
+    """A part of the memory: how many bytes are used, how many it may use (None if nobody but the engine or what is
+    committed decides that), and of how many things."""
+
+    part: str
+    used: int
+    most: int | None
+    entries: int | None = None
+
+
+@dataclass(frozen=True)
 class Found:
     """The net rows of a plan, and how many rows were fetched for them of each stored relation."""
 
@@ -181,6 +192,22 @@ class Engine(Evaluator, Protocol):
         """
         ...
 
+    @property
+    def idle_after(self) -> float | None:
+        """If stored tables have not yet all that is committed: so many seconds after the last commit it is time to
+        ``catch_up``. None if there is nothing to do."""
+        ...
+
+    def catch_up(self) -> None:
+        """Bring stored tables to what is committed. No content changes, and it does not take long."""
+        ...
+
+    def checkpoint(self) -> bool:
+        """Bring the files that others read to the last version: what is committed and stands elsewhere goes into them.
+        No content changes. False if what somebody still reads is in the way: ask again.
+        """
+        ...
+
     def logged(self) -> list[Logged]:
         """How much is logged, about: of each relation for each version. It may take long."""
         ...
@@ -191,6 +218,10 @@ class Engine(Evaluator, Protocol):
 
     def arranged(self) -> pa.Table:
         """What is arranged in memory, for people: see ``Arrangements.shown``."""
+        ...
+
+    def memory(self) -> list[Memory]:
+        """How the memory that ``connect`` was given is divided, and what else of size is kept there, for people."""
         ...
 
     def internal(self) -> frozenset[str]:

@@ -111,6 +111,8 @@ class DuckDBLimits(EngineLimits):
     tail_rows: int = 100_000
     tail_bytes: int = 16_000_000
     """What was committed is merged into the tables, although nobody reads them, when it is so much."""
+    idle_seconds: float = 2.0
+    """So long after the last commit it is merged into the tables of a file in any case."""
     tail_beside: int = 32
     """Up to so many rows that are not merged are read one by one beside those of the table."""
     tide_bytes: int = 4_000_000

@@ -27,12 +27,17 @@ from tidemark.state.facts import known_of, known_of_nothing, view_keys
 from tidemark.state.fill import filled
 from tidemark.state.state import Store
 from tidemark.state.tidemarks import consumers_of, notes_of, result_note
+from tidemark.state.times import Laps
 from tidemark.state.transition import Transition
 from tidemark.storage.commit import Commit, Creation
 from tidemark.storage.delta import Tables, as_rows
 from tidemark.strategy.wave import given_deltas, trace_of
 
 Phase = Callable[[Draft], Draft]
+STORE: Final = "store"
+"""The commit point, among the phases whose time is told."""
+AFTERWARDS: Final = "afterwards"
+"""What those want to be done who heard of a commit: told as a phase, if there is anything."""
 
 
 def commit(state: Store, work: Work) -> None:
@@ -46,18 +51,25 @@ def run(draft: Draft) -> None:
     with state.in_use():
         if not draft.work.statements:
             return
+        laps = Laps(draft.work.spent)
         for phase in PREPARE:
+            laps.begin(phase.__name__)
             draft = _observed(phase, draft)
+        laps.begin(STORE)
         underway = state.begin_commit(draft.stored, draft.work.catalog, draft.work.outcome)
         try:
             _hand_over(draft)
             for phase in INSTALL:
+                laps.begin(phase.__name__)
                 draft = _observed(phase, draft)
+            laps.begin(AFTERWARDS if draft.afterwards else None)
             for action in draft.afterwards:
                 action()
         except BaseException as error:
             state.make_up(underway, error)
         state.end_commit()
+        laps.begin(None)
+        state.laps.take(draft.stored.version, laps.seconds)
 
 
 def _observed(phase: Phase, draft: Draft) -> Draft:

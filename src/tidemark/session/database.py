@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -36,11 +37,12 @@ from tidemark.session.changes import Synced
 from tidemark.session.commit import commit
 from tidemark.session.endings import Endings, Reading
 from tidemark.session.forms import Call
+from tidemark.session.idle import IdleTime
 from tidemark.session.options import AllowedPaths, options_of, path_of
 from tidemark.session.prepared import Params, Prepared, must_change, statements_of
 from tidemark.session.statements import Answered, AnyRow, Desk, row_of
 from tidemark.session.transaction import NOBODY, Transaction, TransactionStage, listed_rows
-from tidemark.session.turns import OngoingCall, Turn, Turns
+from tidemark.session.turns import LOOK_AGAIN_SECONDS, OngoingCall, Turn, Turns
 from tidemark.snapshots.refresh import Continual
 from tidemark.snapshots.scheduler import Job, Scheduler
 from tidemark.sql.bind.as_rules import as_rules
@@ -92,6 +94,7 @@ class Database:
         self._aftermath = Aftermath(self._store, self._program, self._begin)
         self._desk = self._lent()
         self._follow_events(self._store.events)
+        self._follow_rest(self._store.events)
         if clock is None:
             self._follow_clock(self._store.events)
         leaving.opened(self)
@@ -108,6 +111,12 @@ class Database:
         events.on(Settled, self._settled)
         events.on(Ended, self._aftermath.ended, when=lambda event: event.transaction.has_reactions)
         events.on(Ended, lambda event: partial(self._after, event.transaction))
+
+    def _follow_rest(self, events: Events) -> None:
+        """Let a thread bring stored tables to what is committed when nobody changes anything."""
+        idle, engine = IdleTime(self._store, lambda: self._turns.current is None), self._store.engine
+        events.on(Committed, lambda event: idle.committed(), when=lambda event: engine.idle_after is not None)
+        events.on(Closed, lambda event: idle.close)
 
     def _follow_clock(self, events: Events) -> None:
         """Let a thread do what is due by the clock."""
@@ -130,8 +139,11 @@ class Database:
         result: pa.Table | None = None
         self._store.must_be_open()
         try:
-            for statement, source in self._parsed(sql, params):
-                result = self._run(statement, source)
+            began = time.perf_counter()
+            script = self._parsed(sql, params)
+            parsing = time.perf_counter() - began  # of the first statement, as most scripts have one
+            for statement, source in script:
+                result, parsing = self._run(statement, source, parsing), 0.0
         except TidemarkError:
             raise
         except BaseException as error:
@@ -384,23 +396,24 @@ class Database:
             allowed=self._allowed,
         )
 
-    def _run(self, statement: st.Statement | Call, source: Source) -> pa.Table | None:
+    def _run(self, statement: st.Statement | Call, source: Source, parsing: float) -> pa.Table | None:
         """Run a statement; in a transaction that BEGIN opened, any that fails dooms it, whoever answers it."""
         session, row = self._session, row_of(statement)
         if session is None or (isinstance(row, Answered) and row.ends):
-            return self._answered(row, statement, source)
+            return self._answered(row, statement, source, parsing)
         session.must_not_be_doomed()
         try:
-            return self._answered(row, statement, source)
+            return self._answered(row, statement, source, parsing)
         except BaseException as error:
             session.doom(error)
             raise
 
-    def _answered(self, row: AnyRow, statement: st.Statement | Call, source: Source) -> pa.Table | None:
+    def _answered(self, row: AnyRow, statement: st.Statement | Call, source: Source, parsing: float) -> pa.Table | None:
         if isinstance(row, Answered):
             return row.run(statement, self._desk, source)
         session = self._session
         if session is not None:
+            session.laps.add("parse", parsing)
             return session.guarded_run(statement, source)
         if row.reads:
             with self._reading() as side:
@@ -408,7 +421,14 @@ class Database:
         # From its beginning to the end of its commit it is one statement, whose time is limited as such.
         transaction = self._opened("a statement", is_statement=True)
         with self._store.in_use(), transaction:
-            return transaction.guarded_run(statement, source)
+            if row.committed is None:  # what that is told of has parsed it anew
+                transaction.laps.add("parse", parsing)
+            result = transaction.guarded_run(statement, source)
+        version = transaction.outcome.version
+        if row.committed is None or version is None:
+            return result
+        with self._reading_store() as store:
+            return row.committed(result, store, version)
 
     def refresh(self, name: str) -> None:
         """Bring a snapshot up to date now, or ask a continual query, whatever its trigger says.
@@ -718,6 +738,24 @@ class Database:
         with self._turn("db.backup()"):
             finish = self._store.engine.backup(there)
         finish()
+
+    def checkpoint(self) -> None:
+        """Bring the files that other programs read to the last version. A DuckDB database is then complete in its one
+        file, as when it is closed; the tables of a lake are published. It is no version; the statement ``CHECKPOINT``
+        does the same.
+
+        It waits for those who still read what was before, for ``busy_timeout`` at most."""
+        with self._turn("db.checkpoint()"):
+            until = time.monotonic() + self._turns.seconds
+            while not self._store.checkpoint():
+                self._store.stopping.check()
+                if time.monotonic() >= until:
+                    raise TidemarkError(
+                        "busy",
+                        "others read an earlier version, so that the write-ahead log stays beside the file",
+                        hint="all is stored, in both together; CHECKPOINT again when they have read",
+                    )
+                time.sleep(LOOK_AGAIN_SECONDS / 10)
 
     def close(self) -> None:
         """Give up an open transaction, whoever has it, and release everything. Who waits for a turn is told. If it is

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from tidemark.algebra.plans import Plan
 from tidemark.answers.advise import effect_of
+from tidemark.answers.analyze import committed_change, of_change, of_query, of_version
 from tidemark.answers.show import SHOWN, Side
 from tidemark.answers.why import Asked, explain_row
 from tidemark.errors import TidemarkError
@@ -41,6 +42,7 @@ from tidemark.sql.parse.lagging import AlterLog, Refresh
 from tidemark.sql.parse.rules import CreateRule, SetActive
 from tidemark.sql.parse.text import Source
 from tidemark.state.state import Store
+from tidemark.state.times import Laps
 
 
 class Kind(enum.Enum):
@@ -64,6 +66,13 @@ class Holder(Defining, Protocol):
     def fetch(self, plan: Plan) -> pa.Table: ...
     def change(self, bound: BoundChange, named: Mapping[str, pa.Table] = NOTHING, text: str | None = None) -> None: ...
     def call(self, call: Call, source: Source) -> pa.Table | None: ...
+    def run_all(self, sql: str) -> pa.Table | None: ...
+
+    @property
+    def pending(self) -> Mapping[str, pa.Table]: ...
+
+    @property
+    def laps(self) -> Laps: ...
 
 
 class Open(Protocol):
@@ -80,6 +89,7 @@ class Asking(Protocol):
     def audit(self, view: str) -> pa.Table: ...
     def refresh(self, name: str) -> None: ...
     def backup(self, path: str | os.PathLike[str]) -> None: ...
+    def checkpoint(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -115,10 +125,12 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Held(Row):
-    """A transaction holds it. If it only ``reads``, it needs none when it stands alone."""
+    """A transaction holds it. If it only ``reads``, it needs none when it stands alone. One that stood alone may have
+    more to say when it is ``committed``, in a version."""
 
     run: Callable[[Any, Holder, Source], pa.Table | None]
     reads: bool = False
+    committed: Callable[[pa.Table, Store, int], pa.Table] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,6 +184,37 @@ def _call(statement: Call, transaction: Holder, source: Source) -> pa.Table | No
     return transaction.call(statement, source)
 
 
+def _analyze_query(statement: st.AnalyzeQuery, transaction: Holder, source: Source) -> pa.Table:
+    seconds, rows = _timed(statement, transaction, source)
+    version = version_at(statement.query.as_of, source)
+    plan = QueryBinder(source, transaction.catalog, version=version).bind(statement.query.tree)
+    return of_query(0 if rows is None else rows.num_rows, seconds, plan)
+
+
+def _analyze_change(statement: st.AnalyzeChange, transaction: Holder, source: Source) -> pa.Table:
+    before = transaction.pending
+    seconds, _ = _timed(statement, transaction, source)
+    return of_change(before, transaction.pending, seconds)
+
+
+def _timed(
+    statement: st.AnalyzeQuery | st.AnalyzeChange, transaction: Holder, source: Source
+) -> tuple[Mapping[str, float], pa.Table | None]:
+    """Run the statement as it would be run by itself; the seconds by phase, and its result."""
+    laps = transaction.laps
+    laps.begin(None)
+    before = dict(laps.seconds)
+    try:
+        result = transaction.run_all(statement.text)
+    except TidemarkError as error:
+        if error.place is None:
+            raise
+        raise error.restated(place=error.place.inside(source.place(statement.start))) from error
+    laps.begin(None)
+    spent = {phase: seconds - before.get(phase, 0.0) for phase, seconds in laps.seconds.items()}
+    return {phase: seconds for phase, seconds in spent.items() if seconds}, result
+
+
 def _create_table(statement: st.CreateTable, transaction: Holder, source: Source) -> None:
     transaction.redefine(with_table(statement, transaction.catalog, source))
 
@@ -214,6 +257,11 @@ def _explain(statement: st.Explain, desk: Desk, source: Source) -> pa.Table:
     return pa.table({"explain": desk.database.explain(statement.name).splitlines()})
 
 
+def _analyze_version(statement: st.AnalyzeVersion, desk: Desk, source: Source) -> pa.Table:
+    with desk.reading() as side:
+        return of_version(statement.version, side.store)
+
+
 def _explain_effect(statement: st.ExplainEffect, desk: Desk, source: Source) -> pa.Table:
     with desk.reading() as side:
         return effect_of(statement, side.store, source)
@@ -241,6 +289,11 @@ def _backup(statement: st.Backup, desk: Desk, source: Source) -> None:
     desk.must_have_none_open()
     desk.allowed.must_allow(statement.path, "BACKUP")
     desk.database.backup(statement.path)
+
+
+def _checkpoint(statement: st.Checkpoint, desk: Desk, source: Source) -> None:
+    desk.must_have_none_open()
+    desk.database.checkpoint()
 
 
 def _refresh(statement: Refresh, desk: Desk, source: Source) -> None:
@@ -272,9 +325,13 @@ STATEMENTS: Final[Mapping[type, AnyRow]] = {
     st.Explain: Answered(kind=Kind.TEXT, run=_explain, refusal=_outside),
     st.ExplainWhy: Answered(kind=Kind.TEXT, run=_explain_why, refusal=_outside),
     st.ExplainEffect: Answered(kind=Kind.ANSWER, run=_explain_effect, refusal=_outside),
+    st.AnalyzeQuery: Held(kind=Kind.TEXT, run=_analyze_query, reads=True),
+    st.AnalyzeChange: Held(kind=Kind.TEXT, run=_analyze_change, committed=committed_change),
+    st.AnalyzeVersion: Answered(kind=Kind.TEXT, run=_analyze_version, refusal=_outside),
     st.Audit: Answered(kind=Kind.VERDICT, run=_audit, refusal=_outside, names=_named),
     st.Show: Answered(kind=Kind.ANSWER, run=_show, refusal=_outside),
     st.Backup: Answered(kind=Kind.ANSWER, run=_backup, refusal=_outside),
+    st.Checkpoint: Answered(kind=Kind.ANSWER, run=_checkpoint, refusal=_alone),
 }
 CALLS: Final[Mapping[bool, AnyRow]] = {
     True: Held(kind=Kind.ANSWER, run=_call, reads=True),

@@ -54,6 +54,7 @@ from tidemark.state.outcome import COMMIT_UNKNOWN, Outcome
 from tidemark.state.point import Pending, seen, seen_near
 from tidemark.state.rows import Rows
 from tidemark.state.state import Store
+from tidemark.state.times import Laps
 from tidemark.state.values import must_be_text
 from tidemark.storage import delta as delta_tables
 from tidemark.storage.delta import Rows as Change
@@ -156,6 +157,8 @@ class Transaction:
         self._derivation: Derivation | None = None
         self._named: Mapping[str, pa.Table] = NOTHING
         self._reactions: Reactions | None = None
+        self.laps = Laps()
+        """Where its time goes: what it does is told to begin, and that no call of it goes on any more."""
 
     @property
     def reactions(self) -> Reactions:
@@ -186,10 +189,12 @@ class Transaction:
     def execute(self, sql: str, params: Params = None) -> pa.Table | None:
         """Run one statement or a script inside the transaction; the last result, if there is one. One statement takes
         parameters; see ``Database.execute``."""
-        return self._guarded(lambda: self._run_all(sql, params))
+        return self._guarded(lambda: self.run_all(sql, params))
 
-    def _run_all(self, sql: str, params: Params) -> pa.Table | None:
+    def run_all(self, sql: str, params: Params = None) -> pa.Table | None:
+        """Run the statements of a text; the last result, if there is one."""
         result: pa.Table | None = None
+        self.laps.begin("parse")
         for statement, source in self._parsed(sql, params):
             self.store.stopping.begin()
             result = self.run(statement, source)
@@ -284,10 +289,12 @@ class Transaction:
         row = row_of(statement)
         if isinstance(row, Answered):
             raise row.refusal()
+        self.laps.begin("bind")
         return row.run(statement, self, source)
 
     def fetch(self, plan: Plan) -> pa.Table:
         """The rows of a bound query at this point of the transaction."""
+        self.laps.begin("read")
         return self._engine.fetch(*seen(plan, self, self._named, self._unrefreshed(plan)))
 
     def evaluate(self, plan: Plan) -> pa.Table:
@@ -315,6 +322,7 @@ class Transaction:
         return statements_of(self.store.source(sql, self._dialect), params, self._prepared)
 
     def _query_text(self, sql: str, params: Params) -> pa.Table:
+        self.laps.begin("parse")
         script = self._parsed(sql, params)
         if len(script) != 1 or not _is_query(script[0][0]):
             raise TidemarkError("syntax", "query takes one SELECT", hint="use execute for other statements")
@@ -375,6 +383,7 @@ class Transaction:
         return partial(self._insert_values, table, tuple(rows), text)
 
     def _insert_values(self, table: Table, rows: tuple[tuple[Value, ...], ...], text: str | None) -> None:
+        self.laps.begin("find")
         self._change_alone = lambda: InsertRows(table, rows)
         self._apply(table.name, coming(table, rows), text)
 
@@ -382,6 +391,7 @@ class Transaction:
         self, plan: Keyed, rows: Sequence[Row], whole: Callable[[], Bound] | None, text: str | None
     ) -> None:
         """Run a statement by key, for values of it that are about different keys."""
+        self.laps.begin("find")
         self._change_alone = cast("Callable[[], BoundChange] | None", whole)
         table, engine = plan.table, self._engine
         near = self._pending.near(table.name, table.schema, plan.columns, [plan.key_of(row) for row in rows])
@@ -423,6 +433,7 @@ class Transaction:
         if form is None or plan is None or plan.changes_key or not plan.is_stable or self._is_followed(plan.table.name):
             self._run_waiting(waiting)
             self.store.stopping.begin()
+            self.laps.begin("bind")
             self.call(call, source)
             return
         row = form.row_of(call.values)
@@ -435,6 +446,7 @@ class Transaction:
         if plan is not None:
             self.store.stopping.begin()
             self._change_by_key(plan, rows, None, None)
+            self.laps.begin("bind")
 
     def _is_followed(self, table: str) -> bool:
         """Whether somebody looks at the table after each statement."""
@@ -470,6 +482,7 @@ class Transaction:
         return self._change_alone if self.statements == 1 else None
 
     def _change(self, bound: BoundChange, text: str | None = None) -> None:
+        self.laps.begin("find")
         self._change_alone = lambda: bound
         table = bound.table
         in_pairs = self._in_pairs(table, changes_key(bound))
@@ -482,12 +495,15 @@ class Transaction:
         return is_keyless or changes_key or self.course.has_pairs(table.name)
 
     def _insert(self, table: Table, rows: Rows) -> None:
+        self.laps.begin("find")
         self._apply(table.name, Change.of(added(table, _handed(rows))))
 
     def _delete(self, table: Table, rows: Rows) -> None:
+        self.laps.begin("find")
         self._apply(table.name, Change.of(removed(table, _handed(rows), self._evaluate)))
 
     def _sync(self, table: Table, state: Rows | None, changed: Rows | None, present: Rows | None) -> Synced:
+        self.laps.begin("find")
         plan, named = differences(table, state, changed, present)
         must_be_present(table, named, self._engine.evaluate)
         delta = self._evaluate(plan, named)
@@ -499,10 +515,12 @@ class Transaction:
         self._program.calls.must_be_none()
         self._keep(table, delta, text, pairs)
         if table in self.catalog.followed_in_sequences:
+            self.laps.begin("rules")
             self.reactions.follow()
         watched = self.catalog.immediately_watched
         # An action stands between what set it off and the turn of other rules, so they are considered after any of it.
         if table in watched or (watched and self.reactions.acting.is_nested):
+            self.laps.begin("rules")
             self.reactions.after_statement()
 
     def _signal(self, name: str, payload: object) -> None:
@@ -608,6 +626,7 @@ class Transaction:
             now=self._now,
             change=self._alone(),
             said=self._said,
+            spent=self.laps.seconds,
             outcome=self.outcome,
         )
 
@@ -670,6 +689,8 @@ class Transaction:
             except BaseException as error:
                 self.doom(error)
                 raise
+            finally:
+                self.laps.begin(None)
 
     def must_not_be_doomed(self) -> None:
         if self.failure is not None:

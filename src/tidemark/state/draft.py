@@ -41,6 +41,8 @@ class Work:
     """What was done to each table, in order: the texts of statements, None for what was none."""
     moved: Mapping[str, pa.Table] = field(default_factory=dict)
     """Of tables whose rows were given other keys: which."""
+    spent: Mapping[str, float] = field(default_factory=dict)
+    """The seconds that it took so far, by phase."""
     outcome: Outcome = field(default_factory=Outcome)
     """Tells whoever asked what became of it, also when that is known later only."""
 

@@ -39,7 +39,7 @@ class StoreAt(Store):
         self.detached_since = []
         self.forgotten_firings = 0
         self.events, self.observers = Events(), []
-        self.times, self.moved = store.times, store.moved
+        self.times, self.laps, self.moved = store.times, store.laps, store.moved
         self._is_unsettled = self._has_doubt = False
         self._underway = None
         self.beside = type(store.beside)()

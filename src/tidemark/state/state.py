@@ -31,7 +31,7 @@ from tidemark.state.interruption import Stopping
 from tidemark.state.names import tell_of_reserved_names
 from tidemark.state.notes import Notes
 from tidemark.state.outcome import Outcome, Underway, is_undone, not_written, unknown, unreadable
-from tidemark.state.times import CommitTimes
+from tidemark.state.times import CommitTimes, RememberedLaps
 from tidemark.state.transition import Transition, as_altered, network_of
 from tidemark.storage.commit import Commit, Forgetting
 from tidemark.strategy.autonomous import KnownFacts
@@ -88,6 +88,7 @@ class Store:
         """Those that have waited for something to come, and end or go on when the database is closed."""
         self.catalog, self.created = records.restore(loaded.catalog)
         self.times = CommitTimes(engine.times())
+        self.laps = RememberedLaps()
         tell_of_reserved_names(self.catalog)
         self.network = network_of(self.catalog)
         known = known_of(self.catalog)
@@ -394,6 +395,13 @@ class Store:
         self.notes.take(notes)
         self.times.forget(oldest)
         self._has_doubt = had_doubt
+
+    def checkpoint(self) -> bool:
+        """Bring the files that others read to the last version; see ``Engine.checkpoint``."""
+        had_doubt, self._has_doubt = self._has_doubt, True
+        is_done = self.engine.checkpoint()
+        self._has_doubt = had_doubt
+        return is_done
 
     def must_be_open(self) -> None:
         if self.is_closed:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from tidemark.algebra.plans import Fixpoint, Plan, Project, Stored, relations_of, transform, walk
 from tidemark.datalog.program import Program
-from tidemark.engines.engine import Engine, Evaluator, Found, Iteration, Snapshot, reads_only
+from tidemark.engines.engine import Engine, Evaluator, Found, Iteration, Memory, Snapshot, reads_only
 from tidemark.engines.limits import EngineLimits
 from tidemark.network import Network, Node, NodeKind, build
 from tidemark.network.build import Definition
@@ -198,6 +198,7 @@ class _Altered:
     """What reads rows reads them as they are altered; what is said of the database is what the engine says."""
 
     arrangements = None  # they have rows as they are stored
+    idle_after = None
 
     def __init__(self, engine: Engine, altered: Mapping[str, Alteration]) -> None:
         self._engine, self._altered = engine, altered
@@ -251,6 +252,9 @@ class _Altered:
     def arranged(self) -> pa.Table:
         return self._engine.arranged()
 
+    def memory(self) -> list[Memory]:
+        return self._engine.memory()
+
     def internal(self) -> frozenset[str]:
         return self._engine.internal()
 
@@ -280,6 +284,12 @@ class _Altered:
         reads_only()
 
     def backup(self, target: str) -> Callable[[], None]:
+        reads_only()
+
+    def catch_up(self) -> None:
+        reads_only()
+
+    def checkpoint(self) -> bool:
         reads_only()
 
     def close(self) -> None:

@@ -593,6 +593,11 @@ class Arrangements:
         """Nothing is known of what is stored, but its version."""
         self._known, self._wanted, self.nbytes, self._version = {}, {}, 0, version
 
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return sum(len(known.held) for known in self._known.copy().values())
+
     def shown(self) -> pa.Table:
         """Each with what it has and how often it was used."""
         rows = [

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Final
 
 _KEYWORDS: Final = """
-    ADD ALL ALTER AND AS ASC AUDIT BEGIN BETWEEN BIGINT BOOLEAN BY CASCADE CASE CAST CHECK COALESCE COLUMN COMMIT
-    COUNT CREATE DATE DECIMAL DEFAULT DELETE DESC DISTINCT DOUBLE DROP ELSE END EXISTS EXPLAIN EXTRACT FALSE FROM
-    GROUP HAVING IF IN INNER INSERT INT INTO IS JOIN KEY LIKE LIMIT MATERIALIZED NOT NULL ON OR ORDER PRIMARY
-    REPLACE ROLLBACK SELECT SET SHOW SMALLINT SUM TABLE TABLES THEN TIMESTAMP TRUE UNION UPDATE VALUES VARCHAR VERSION
-    VERSIONS VIEW VIEWS WHEN WHERE WITH
+    ADD ALL ALTER ANALYZE AND AS ASC AUDIT BEGIN BETWEEN BIGINT BOOLEAN BY CASCADE CASE CAST CHECK CHECKPOINT COALESCE
+    COLUMN COMMIT COUNT CREATE DATE DECIMAL DEFAULT DELETE DESC DISTINCT DOUBLE DROP ELSE END EXISTS EXPLAIN EXTRACT
+    FALSE FROM GROUP HAVING IF IN INNER INSERT INT INTO IS JOIN KEY LIKE LIMIT MATERIALIZED NOT NULL ON OR ORDER
+    PRIMARY REPLACE ROLLBACK SELECT SET SHOW SMALLINT SUM TABLE TABLES THEN TIMESTAMP TRUE UNION UPDATE VALUES
+    VARCHAR VERSION VERSIONS VIEW VIEWS WHEN WHERE WITH
     """
 KEYWORDS: Final = tuple(_KEYWORDS.split())
 COMMANDS_WITH_NAME: Final = ("d", "changes")
@@ -23,6 +23,8 @@ _NAMED = re.compile(
     r'\b(?:FROM|JOIN|INTO|UPDATE|,)\s*(?P<name>"[^"]+"|\w+)(?:\s+(?:AS\s+)?(?P<alias>\w+))?', re.IGNORECASE
 )
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
+_BEFORE_QUESTION = re.compile(r"\bEXPLAIN\s+$", re.IGNORECASE)
+QUESTIONS: Final = ("ANALYZE", "EFFECT", "WHY")
 
 Names = Mapping[str, tuple[str, ...]]
 """The columns of each relation."""
@@ -67,6 +69,8 @@ def _anything(before: str, word: str, statement: str, names: Names) -> Iterator[
     relations = [(name, "relation") for name in names]
     if _BEFORE_RELATION.search(before):
         yield from relations
+        if word and _BEFORE_QUESTION.search(before):
+            yield from ((keyword, "keyword") for keyword in QUESTIONS)
         return
     used = [name for name in dict.fromkeys(_aliases(statement).values()) if name in names]
     yield from ((column, "column") for name in used for column in names[name])

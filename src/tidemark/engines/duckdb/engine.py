@@ -31,11 +31,11 @@ from tidemark.engines.duckdb.backup import copy_to
 from tidemark.engines.duckdb.dialect import damaged, hearing_interrupts, is_damage, translated, translating
 from tidemark.engines.duckdb.embedded import GivenTables
 from tidemark.engines.duckdb.lookups import Lookups, StoredRows
-from tidemark.engines.duckdb.settings import config, configure, lock, real_path
+from tidemark.engines.duckdb.settings import bytes_of, config, configure, lock, real_path
 from tidemark.engines.duckdb.statements import Plain, Statements, few_rules, plain
 from tidemark.engines.duckdb.tables import StoredRelation, alter, create, drop, prepare
 from tidemark.engines.duckdb.tail import Entry, Tail, combined, entry_of, must_have_no_tide, roll_back
-from tidemark.engines.engine import Evaluator, Found, Iteration, Lending, reads_only
+from tidemark.engines.engine import Evaluator, Found, Iteration, Lending, Memory, reads_only
 from tidemark.engines.limits import DUCKDB, DuckDBLimits
 from tidemark.engines.local.arrow import joined
 from tidemark.engines.local.lookups import Question, near
@@ -552,6 +552,19 @@ class DuckDBEngine:
         copy_to(self._connection, Path(target).expanduser().absolute())
         return lambda: None
 
+    @property
+    def idle_after(self) -> float | None:
+        return self.limits.idle_seconds if self.path is not None and self._tail.entries else None
+
+    def catch_up(self) -> None:
+        with translating():
+            self._tail.settled()
+
+    @hearing_interrupts()
+    def checkpoint(self) -> bool:
+        with translating():
+            return self._tail.complete()
+
     @hearing_interrupts()
     def logged(self) -> list[Logged]:
         with translating():
@@ -576,6 +589,17 @@ class DuckDBEngine:
 
     def rows(self, relation: str) -> int:
         return self._rows[relation]
+
+    @hearing_interrupts()
+    def memory(self) -> list[Memory]:
+        with translating():
+            return self._memory_by(self._connection)
+
+    def _memory_by(self, connection: duckdb.DuckDBPyConnection) -> list[Memory]:
+        """As a connection sees it, which the thread that asks may use."""
+        held = self.arrangements
+        of_arrangements = [] if held is None else [Memory("arrangements", held.nbytes, held.budget, held.count)]
+        return [*of_arrangements, self._tail.memory, Memory("engine", bytes_of(connection), self._memory_limit)]
 
     def internal(self) -> frozenset[str]:
         return frozenset(name for name, relation in self._relations.items() if relation.internal)
@@ -683,6 +707,9 @@ class DuckDBSnapshot(DuckDBEngine):
     def arranged(self) -> pa.Table:
         return self._engine.arranged()
 
+    def memory(self) -> list[Memory]:
+        return self._engine._memory_by(self._connection)
+
     def notes(self) -> Mapping[str, str]:
         return notes.read_notes(self._connection)
 
@@ -705,6 +732,12 @@ class DuckDBSnapshot(DuckDBEngine):
     def forget(
         self, log: Mapping[str, Forgetting], traces: int, notes_: Mapping[str, str | None], oldest: int = 0
     ) -> None:
+        reads_only()
+
+    def catch_up(self) -> None:
+        reads_only()
+
+    def checkpoint(self) -> bool:
         reads_only()
 
     def snapshot(self) -> NoReturn:

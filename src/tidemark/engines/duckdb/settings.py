@@ -57,6 +57,13 @@ def lock(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute("SET lock_configuration = true")
 
 
+def bytes_of(connection: duckdb.DuckDBPyConnection) -> int:
+    """How much memory the database of a connection takes: blocks that are read, tables in memory, and what statements
+    are at work with."""
+    found = connection.execute("SELECT CAST(sum(memory_usage_bytes) AS BIGINT) FROM duckdb_memory()").fetchall()
+    return int(found[0][0] or 0)
+
+
 def connected_within(folder: Path, spill: Path) -> duckdb.DuckDBPyConnection:
     """A database in memory that can also read and write the files in a folder; what is too large goes to ``spill``."""
     connection = duckdb.connect(":memory:", config={**_without_extensions(), "temp_directory": str(spill)})

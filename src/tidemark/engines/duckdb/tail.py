@@ -5,9 +5,9 @@ merge is one DuckDB transaction that applies the net change of each relation, ho
 adds every commit to the log. The last version in the table of commits is the one merged to, so that nothing is applied
 twice.
 
-Whoever reads a relation by a statement has the tail merged first; look-ups of few rows read the table and the tail. All
-that writes to the DuckDB file does so with the lock of the tail, and merges before it does anything that takes long: so
-a reader waits for a merge at most.
+Whoever reads a relation by a statement has the tail merged first, and so has idle time (``session/idle.py``); look-ups
+of few rows read the table and the tail. All that writes to the DuckDB file does so with the lock of the tail, and
+merges before it does anything that takes long: so a reader waits for a merge at most.
 
 A merge writes about what the tail holds, some times over, and must not fail because the disk is full: then nobody could
 read what was committed. So each commit keeps room for it, or is refused.
@@ -41,6 +41,7 @@ from tidemark.engines.duckdb import log as changelog
 from tidemark.engines.duckdb.apply import Applying
 from tidemark.engines.duckdb.embedded import GivenTables
 from tidemark.engines.duckdb.tables import CLOSED, OPEN, OWN_SCHEMA, StoredRelation, identity
+from tidemark.engines.engine import Memory
 from tidemark.engines.limits import DuckDBLimits
 from tidemark.errors import TidemarkError
 from tidemark.storage import delta as deltas
@@ -283,6 +284,11 @@ class Tail:
             return None
         return known[version - known[0].commit.version].commit.trace
 
+    @property
+    def memory(self) -> Memory:
+        """What is kept here until it is merged."""
+        return Memory("tail", self._bytes, self._limits.tail_bytes, len(self.entries))
+
     # Committing
 
     def begin(self) -> None:
@@ -459,6 +465,21 @@ class Tail:
         self._inline.pop(dropped, None)
 
     # Closing
+
+    def complete(self) -> bool:
+        """Have one file that is complete, as after closing; false if somebody reads what was before the last merge, so
+        that DuckDB's own log cannot go into the file."""
+        with self.lock:
+            self.merge(is_last=True)
+            if self._path is None:
+                return True
+            try:
+                self._connection.execute("CHECKPOINT")
+            except duckdb.TransactionException:
+                return False
+            if self._tide is not None and not self._is_open and not os.path.exists(f"{self._path}.wal"):
+                self._tide.remove()
+            return True
 
     def finish(self) -> None:
         """The last merge, before the file is closed. If it fails, the tide stays, and is read at the next opening."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tidemark.algebra.plans import Plan
 from tidemark.algebra.types import VERSION, WEIGHT, Schema
-from tidemark.engines.engine import ByTables, Evaluator, Iteration
+from tidemark.engines.engine import ByTables, Evaluator, Iteration, Memory
 from tidemark.engines.limits import REFERENCE, EngineLimits
 from tidemark.engines.reference.evaluate import Bag, evaluate, ordered
 from tidemark.errors import TidemarkError
@@ -138,6 +138,15 @@ class ReferenceEngine(ByTables):
     def backup(self, target: str) -> Callable[[], None]:
         raise TidemarkError("unsupported", "the reference engine stores nothing that could be backed up")
 
+    idle_after = None
+
+    def catch_up(self) -> None:
+        """There is nothing to do, ever."""
+
+    def checkpoint(self) -> bool:
+        """It stores nothing elsewhere."""
+        return True
+
     def logged(self) -> list[Logged]:
         return [Logged(name, version, delta.nbytes) for name, log in self._stored.log.items() for version, delta in log]
 
@@ -149,6 +158,9 @@ class ReferenceEngine(ByTables):
 
     def arranged(self) -> pa.Table:
         return no_arrangements()
+
+    def memory(self) -> list[Memory]:
+        return []
 
     def internal(self) -> frozenset[str]:
         return frozenset(self._stored.relations.keys() - self._stored.log.keys())

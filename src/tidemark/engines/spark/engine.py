@@ -27,7 +27,8 @@ from tidemark.algebra.plans import Given, Plan, Project, Stored, transform, walk
 from tidemark.algebra.scalar import Row
 from tidemark.algebra.types import Schema
 from tidemark.engines.duckdb.lookups import arranged
-from tidemark.engines.engine import ByTables, Evaluator, Found, Iteration, Lending, reads_only
+from tidemark.engines.duckdb.settings import bytes_of
+from tidemark.engines.engine import ByTables, Evaluator, Found, Iteration, Lending, Memory, reads_only
 from tidemark.engines.limits import PROCESS, SPARK, EngineLimits
 from tidemark.engines.local.arrow import joined
 from tidemark.engines.local.lookups import near
@@ -385,6 +386,26 @@ class SparkEngine:
             rows = self._transactions.rows()
             return begin(self._lake, local_path(target), self._needed(rows), self._transactions.files())
 
+    idle_after = None
+    """Tails are merged with commits."""
+
+    def catch_up(self) -> None:
+        """There is nothing to do, ever."""
+
+    def checkpoint(self) -> bool:
+        """Every tail goes into base files, and every relation's own Delta log says so. Of small rows of transactions
+        that have become many one file is made."""
+        with self._lock:
+            waiting = [relation for relation in self._relations.values() if relation.tail]
+            for relation in waiting:
+                self._merge(relation)
+            merged = {relation.name for relation in waiting}
+            for relation in self._relations.values():
+                if relation.name not in merged:
+                    self._publish(relation)
+            self._transactions.compact_if_due()
+            return True
+
     def _needed(self, rows: list[TransactionRow]) -> list[Needed]:
         """The data files that the last version needs."""
         return [
@@ -445,6 +466,17 @@ class SparkEngine:
 
     def arranged(self) -> pa.Table:
         return no_arrangements() if self.arrangements is None else self.arrangements.shown()
+
+    def memory(self) -> list[Memory]:
+        return self._memory_with(self._in_process)
+
+    def _memory_with(self, in_process: InProcess) -> list[Memory]:
+        """With what works in this process for the thread that asks."""
+        held, shares = self.arrangements, shared(self.options.memory)
+        of_arrangements = [] if held is None else [Memory("arrangements", held.nbytes, held.budget, held.count)]
+        tails = [part for relation in self._relations.values() for part in relation.tail]
+        tail = Memory("tail", sum(part.nbytes for part in tails), None, sum(part.num_rows for part in tails))
+        return [*of_arrangements, tail, Memory("engine", bytes_of(in_process.connection), shares.engine)]
 
     def internal(self) -> frozenset[str]:
         return frozenset(name for name, relation in self._relations.items() if relation.internal)
@@ -622,6 +654,9 @@ class SparkSnapshot(SparkEngine):
     def arranged(self) -> pa.Table:
         return self._engine.arranged()
 
+    def memory(self) -> list[Memory]:
+        return self._engine._memory_with(self._in_process)
+
     def notes(self) -> Mapping[str, str]:
         return dict(self._engine._notes)
 
@@ -647,6 +682,9 @@ class SparkSnapshot(SparkEngine):
     def forget(
         self, log: Mapping[str, Forgetting], traces: int, notes: Mapping[str, str | None], oldest: int = 0
     ) -> None:
+        reads_only()
+
+    def checkpoint(self) -> bool:
         reads_only()
 
     def snapshot(self) -> NoReturn:

@@ -13,9 +13,13 @@ from tidemark.sql.parse.lists import read_apart
 from tidemark.sql.parse.rules import create_assertion, create_rule, set_active
 from tidemark.sql.parse.statements import (
     AlterTable,
+    AnalyzeChange,
+    AnalyzeQuery,
+    AnalyzeVersion,
     Audit,
     Backup,
     Begin,
+    Checkpoint,
     Commit,
     CreateProgram,
     CreateTable,
@@ -45,13 +49,14 @@ SHOWN = (
     "RULES",
     "ASSERTIONS",
     "ARRANGEMENTS",
+    "MEMORY",
 )
 ALTER_HINT = "ALTER TABLE t ADD COLUMN c type [DEFAULT value] [NOT NULL] [CHECK (…)] is"
 # What sqlglot is asked to parse. Anything else is refused before, because sqlglot makes opaque commands of it.
 _PLAIN = frozenset({"SELECT", "WITH", "VALUES", "INSERT", "UPDATE", "DELETE", "("})
 _BEGINNINGS = (
     "SELECT, WITH, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, BEGIN, COMMIT, ROLLBACK, EXPLAIN, AUDIT, SHOW, "
-    "REFRESH, BACKUP, ACTIVATE and DEACTIVATE do"
+    "REFRESH, BACKUP, CHECKPOINT, ACTIVATE and DEACTIVATE do"
 )
 
 
@@ -83,6 +88,9 @@ def parse_statement(source: Source, tokens: list[Token]) -> Statement:
         return _refresh(cursor)
     if first == "BACKUP":
         return _backup(cursor)
+    if first == "CHECKPOINT":
+        _after_first(cursor).end()
+        return Checkpoint()
     if first not in _PLAIN:
         raise source.error("syntax", f"no statement begins with {first}", tokens[0], hint=_BEGINNINGS)
     tree, version = parse_query(source, tokens)
@@ -300,12 +308,37 @@ def _question(cursor: Cursor) -> Statement:
     inner = Cursor(cursor.source, retokenized(cursor))
     if word == "EXPLAIN" and inner.accept("EFFECT", "OF"):
         return _effect(inner)
+    if word == "EXPLAIN" and len(inner.rest()) > 1 and inner.accept("ANALYZE"):
+        return _analyze(inner)
     if word == "EXPLAIN" and len(inner.rest()) > 1 and inner.accept("WHY"):
         negated = inner.accept("NOT")
         return parse_why(inner.source, inner.rest(), negated)
     name = inner.name("the name of a view")
     inner.end()
     return Explain(name) if word == "EXPLAIN" else Audit(name)
+
+
+def _analyze(cursor: Cursor) -> Statement:
+    """What stands behind ANALYZE is a statement, or a version."""
+    source, first = cursor.source, cursor.rest()[0]
+    if cursor.accept("VERSION"):
+        number = cursor.take("the number of the version")
+        if not number.text.isdecimal():
+            raise source.error("version", f"{number.text!r} is not a version", number, hint="versions are 1, 2, 3 …")
+        cursor.end()
+        return AnalyzeVersion(int(number.text))
+    if first.text.upper() not in _PLAIN:
+        raise source.error(
+            "unsupported",
+            f"EXPLAIN ANALYZE {first.text} is not supported",
+            first,
+            hint="EXPLAIN ANALYZE of a SELECT, INSERT, UPDATE or DELETE is, and EXPLAIN ANALYZE VERSION n",
+        )
+    statement, text = parse_statement(source, cursor.rest()), source.slice(cursor.rest())
+    if isinstance(statement, Query):
+        return AnalyzeQuery(statement, text, first.start)
+    assert isinstance(statement, Insert | Update | Delete), "nothing else is plain"
+    return AnalyzeChange(statement, text, first.start)
 
 
 def _effect(cursor: Cursor) -> ExplainEffect:

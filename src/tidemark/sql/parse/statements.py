@@ -131,6 +131,31 @@ class ExplainEffect:
 
 
 @dataclass(frozen=True)
+class AnalyzeQuery:
+    """EXPLAIN ANALYZE of a query, with its text and where that begins in the source."""
+
+    query: Query
+    text: str
+    start: int
+
+
+@dataclass(frozen=True)
+class AnalyzeChange:
+    """EXPLAIN ANALYZE of a statement that changes a table."""
+
+    change: Insert | Update | Delete
+    text: str
+    start: int
+
+
+@dataclass(frozen=True)
+class AnalyzeVersion:
+    """EXPLAIN ANALYZE VERSION n, which was committed before."""
+
+    version: int
+
+
+@dataclass(frozen=True)
 class Audit:
     name: str
 
@@ -140,6 +165,11 @@ class Backup:
     """BACKUP TO a path."""
 
     path: str
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    pass
 
 
 @dataclass(frozen=True)
@@ -163,8 +193,12 @@ Statement: TypeAlias = (
     | Explain
     | ExplainEffect
     | ExplainWhy
+    | AnalyzeQuery
+    | AnalyzeChange
+    | AnalyzeVersion
     | Audit
     | Backup
+    | Checkpoint
     | Show
     | Refresh
     | AlterLog
