@@ -41,6 +41,7 @@ class Definition:
     kind: NodeKind = NodeKind.VIEW
     rules: Rules | None = field(default=None, compare=False, repr=False)
     is_forbidden: bool = False
+    is_asked: bool = False
 
 
 def build(definitions: Iterable[Definition], before: Network | None = None) -> Network:
@@ -54,10 +55,13 @@ def build(definitions: Iterable[Definition], before: Network | None = None) -> N
     strategies: dict[str, str] = {}
     rules: dict[str, Rules] = {}
     forbidden: set[str] = set()
+    asked: set[str] = set()
     for definition in definitions:
         name = definition.name
         if definition.is_forbidden:
             forbidden.add(name)
+        if definition.is_asked:
+            asked.add(name)
         strategies[name] = definition.strategy
         if definition.strategy == COMPLETE:
             plan = definition.plan
@@ -89,12 +93,13 @@ def build(definitions: Iterable[Definition], before: Network | None = None) -> N
             used = tuple(_used(plan, kinds[name], shared).items()) if name in incremental else ()
             influents = _influents(plan, dict(used))
         views = tuple(users[name])
-        of_node = (kinds[name], influents, strategy, views, used, rules.get(name), name in forbidden)
+        said = (name in forbidden, name in asked)
+        of_node = (kinds[name], influents, strategy, views, used, rules.get(name), *said)
         nodes[name] = old if old is not None and _is_alike(old, plan, of_node) else _node(name, plan, of_node)
     return Network(_levelled(nodes, before.nodes), Knowledge(pieces, joins))
 
 
-_OfNode = tuple[NodeKind, frozenset[str], str, tuple[str, ...], tuple[tuple[Plan, str], ...], Rules | None, bool]
+_OfNode = tuple[NodeKind, frozenset[str], str, tuple[str, ...], tuple[tuple[Plan, str], ...], Rules | None, bool, bool]
 
 
 def _is_alike(old: Node, plan: Plan, of_node: _OfNode) -> bool:
@@ -103,12 +108,14 @@ def _is_alike(old: Node, plan: Plan, of_node: _OfNode) -> bool:
 
 
 def _said(node: Node) -> _OfNode:
-    return (node.kind, node.influents, node.strategy, node.views, node.shared, node.rules, node.is_forbidden)
+    said = (node.is_forbidden, node.is_asked)
+    return (node.kind, node.influents, node.strategy, node.views, node.shared, node.rules, *said)
 
 
 def _node(name: str, plan: Plan, of_node: _OfNode) -> Node:
-    kind, influents, strategy, views, shared, rules, is_forbidden = of_node
-    return Node(name, kind, plan, 0, influents, strategy, views, shared, rules, is_forbidden=is_forbidden)
+    kind, influents, strategy, views, shared, rules, is_forbidden, is_asked = of_node
+    said = Node(name, kind, plan, 0, influents, strategy, views, shared, rules)
+    return replace(said, is_forbidden=is_forbidden, is_asked=is_asked) if is_forbidden or is_asked else said
 
 
 def _joins_of(name: str, plan: Plan, kind: NodeKind, known: Mapping[str, Joins]) -> Joins:

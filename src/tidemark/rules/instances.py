@@ -60,7 +60,8 @@ class Instances:
 
     def now(self) -> Moment:
         """This moment of the transaction."""
-        return Moment(dict(self._transaction.derived_deltas()), self._transaction.course.place)
+        wave, place = self._transaction.derived_wave(), self._transaction.course.place
+        return Moment({} if wave is None else dict(wave.deltas), place, wave)
 
     @property
     def catalog(self) -> Catalog:
@@ -82,10 +83,13 @@ class Instances:
         rule, span = self._rule(activation), self._span(since, now, given)
         if not rule.has_condition:
             return RuleTurn(activation, _one_row(rule), given)
+        if not activation.is_condition:
+            return None  # it is true of nothing that changes
+        watched = self._readable(activation.watched)
         if self._is_in_network and not activation.transitions:
-            change = now.since(since, activation.node)
+            change = now.of_condition_since(since, activation.node, self._node_plan(activation))
         else:
-            change = span.change(self._readable(activation.watched))
+            change = span.change(watched) if span.may_add(watched) else None
         if change is None:
             return None
         if rule.semantics == NERVOUS:
@@ -162,6 +166,10 @@ class Instances:
     def _readable(self, plan: Plan) -> Plan:
         catalog = self._transaction.catalog
         return plan if self._is_in_network else expanded(plan, catalog, self._transaction.store.stored_of(catalog))
+
+    def _node_plan(self, activation: Activation) -> Plan:
+        """The plan of a condition as the network reads it."""
+        return self._transaction.store.network.nodes[activation.node].plan
 
     @property
     def _is_in_network(self) -> bool:

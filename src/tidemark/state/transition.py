@@ -39,7 +39,7 @@ def network_of(catalog: Catalog, before: Network | None = None) -> Network:
         Definition(f"_assertion {v.name}", v.plan, kind=external, is_forbidden=True) for v in catalog.assertions
     )
     watched = {a.node: a.watched for a in catalog.activations if not a.transitions and a.is_condition}
-    outside = (Definition(name, plan, kind=external) for name, plan in watched.items())
+    outside = (Definition(name, plan, kind=external, is_asked=True) for name, plan in watched.items())
     return build([*(_definition(view, catalog) for view in views), *asserted, *outside], before)
 
 

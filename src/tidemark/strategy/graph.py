@@ -77,6 +77,12 @@ class Network:
         return {name: tuple(nodes) for name, nodes in found.items()}
 
     @cached_property
+    def asking(self) -> Mapping[str, tuple[Node, ...]]:
+        """Of each shared node, those who read it when they are asked."""
+        found = {name: tuple(r for r in self.readers.get(name, ()) if r.is_asked) for name in self.shared}
+        return {name: nodes for name, nodes in found.items() if nodes}
+
+    @cached_property
     def unstored(self) -> frozenset[str]:
         """The nodes of which nothing is stored."""
         return frozenset(name for name, node in self.nodes.items() if not node.is_stored)

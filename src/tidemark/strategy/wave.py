@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import pyarrow as pa
 
@@ -19,6 +19,7 @@ from tidemark.engines.local.lookups import whole_name
 from tidemark.storage import delta as delta_tables
 from tidemark.storage.delta import Rows, Tables
 from tidemark.strategy.irrelevant import passing, relevant
+from tidemark.strategy.nodes import Node, Refresh
 from tidemark.strategy.recursion.maintain import Followed
 from tidemark.strategy.recursion.rederive import Rederived
 
@@ -80,11 +81,23 @@ class Matter:
 NO_ROWS: Final[Mapping[str, Rows]] = {}
 
 
+class Follower(Protocol):
+    """Derives what of a wave was left until somebody asks."""
+
+    def follow(self, wave: Wave, node: Node) -> None:
+        """Derive the change of a node, and note it in the wave."""
+
+    def may_add(self, wave: Wave, node: Node) -> bool:
+        """Whether the wave can add rows to the node."""
+
+
 class Wave:
     """The deltas of a block, of tables and nodes, and the steps that derived them.
 
     ``strategies`` has those of the nodes that were derived, ``narrowed`` what of a delta matters to who takes an
-    interest in it, ``recursions`` what was found for all members of a fixpoint.
+    interest in it, ``recursions`` what was found for all members of a fixpoint. ``alone`` has the steps of nodes that
+    follow without the change of what they share with others. The nodes that are ``waiting`` were reached, and are not
+    derived until their change is asked for, by the ``follower``.
     """
 
     def __init__(
@@ -101,13 +114,37 @@ class Wave:
         self.narrowed: dict[tuple[str, Columns, Filter | None], Rows] = {}
         self.recursions: dict[Fixpoint, Followed] = {}
         self.rederivations: dict[tuple[int, frozenset[str]], Rederived] = {}
+        self.alone: dict[str, Refresh] = {}
+        self.waiting: dict[str, Node] = {}
+        self.follower: Follower | None = None
+        self.in_vain: set[str] = set()
+
+    def change_of(self, name: str) -> pa.Table | None:
+        """The change of a relation or node, which is derived now if it waits for that; None if there is none."""
+        node = self.waiting.get(name)
+        if node is not None:
+            assert self.follower is not None, "nodes wait for who follows them"
+            self.follower.follow(self, node)
+            del self.waiting[name]
+        return self.rows[name].table if name in self.rows else None
+
+    def may_add(self, name: str) -> bool:
+        """Whether rows may have come to a node; what it takes to be sure is not read."""
+        node = self.waiting.get(name)
+        if node is None:
+            return name in self.rows
+        assert self.follower is not None, "nodes wait for who follows them"
+        if name not in self.in_vain and not self.follower.may_add(self, node):
+            self.in_vain.add(name)
+        return name not in self.in_vain
 
     def with_others(self, deltas: Mapping[str, pa.Table], gone: Set[str]) -> Wave:
         """The same wave with other deltas of relations that no node reads, and without those that are gone."""
         copy = Wave({}, self.steps, self.statement)
         copy.rows.update((name, rows) for name, rows in self.rows.items() if name not in gone)
         copy.rows.update((name, Rows.of(delta)) for name, delta in deltas.items())
-        copy.strategies = self.strategies
+        copy.strategies, copy.alone = self.strategies, self.alone
+        copy.waiting, copy.follower, copy.in_vain = dict(self.waiting), self.follower, set(self.in_vain)
         return copy
 
     def matter(self, interests: Mapping[str, Interest], read_by_others: Set[str], engine: Engine) -> Matter:
