@@ -35,7 +35,7 @@ def definition(choice: random.Random, name: str) -> str:
 
 def change(choice: random.Random, tx: tm.Transaction) -> None:
     i, k, x, y = (choice.randint(0, most) for most in (9, 4, 7, 5))
-    rows = {"a": [(i, choice.choice([k, k, k, None]), x)], "b": [(k, y)]}
+    rows: dict[str, list[tuple[int | None, ...]]] = {"a": [(i, choice.choice([k, k, k, None]), x)], "b": [(k, y)]}
     text = choice.choice(
         [
             "a",
