@@ -25,7 +25,7 @@ from tidemark.algebra.plans import (
     relations_of,
     walk,
 )
-from tidemark.strategy.cut import Pieces, States, cut_alone, whole
+from tidemark.strategy.cut import ALONE, OVER_GROUPINGS, WHOLE, Pieces, States, cut_alone, over_groupings, whole
 from tidemark.strategy.graph import Joins, Knowledge, Network, Part
 from tidemark.strategy.nodes import AUTO, COMPLETE, Node, NodeKind
 from tidemark.strategy.recursion.rederive import Rules
@@ -33,7 +33,9 @@ from tidemark.strategy.recursion.rederive import Rules
 
 @dataclass(frozen=True)
 class Definition:
-    """What the network needs to know of a materialized view, or of a node whose change alone is wanted."""
+    """What the network needs to know of a materialized view, or of a node whose change alone is wanted: whether the
+    groupings in it are kept all the same, and whether it is about an event, so that it has a change in some blocks
+    only, and is no node."""
 
     name: str
     plan: Plan
@@ -42,6 +44,8 @@ class Definition:
     rules: Rules | None = field(default=None, compare=False, repr=False)
     is_forbidden: bool = False
     is_asked: bool = False
+    keeps_groupings: bool = False
+    is_event: bool = False
 
 
 def build(definitions: Iterable[Definition], before: Network | None = None) -> Network:
@@ -52,6 +56,7 @@ def build(definitions: Iterable[Definition], before: Network | None = None) -> N
     before = before or Network()
     states, pieces = States(), dict[str, Pieces]()
     plans, kinds, users = states.plans, states.kinds, states.users
+    reading: dict[str, Plan] = {}
     strategies: dict[str, str] = {}
     rules: dict[str, Rules] = {}
     forbidden: set[str] = set()
@@ -66,11 +71,11 @@ def build(definitions: Iterable[Definition], before: Network | None = None) -> N
         if definition.strategy == COMPLETE:
             plan = definition.plan
         else:
-            known = before.known.pieces.get(name)
-            is_known = known is not None and known.definition is definition.plan
-            cut = whole if definition.kind is NodeKind.EXTERNAL else cut_alone
-            pieces[name] = known if known is not None and is_known else cut(definition.plan, name)
+            pieces[name] = _pieces(definition, before.known.pieces.get(name))
             plan = states.add(pieces[name], name)
+            reading[name] = plan
+            if definition.is_event:
+                continue
         plans[name] = plan
         kinds[name] = definition.kind
         if definition.rules is not None:
@@ -96,7 +101,17 @@ def build(definitions: Iterable[Definition], before: Network | None = None) -> N
         said = (name in forbidden, name in asked)
         of_node = (kinds[name], influents, strategy, views, used, rules.get(name), *said)
         nodes[name] = old if old is not None and _is_alike(old, plan, of_node) else _node(name, plan, of_node)
-    return Network(_levelled(nodes, before.nodes), Knowledge(pieces, joins))
+    return Network(_levelled(nodes, before.nodes), Knowledge(pieces, joins, reading))
+
+
+def _pieces(definition: Definition, known: Pieces | None) -> Pieces:
+    """What a definition is cut into, taken over if it was cut so before."""
+    if definition.kind is not NodeKind.EXTERNAL:
+        way, cut = ALONE, cut_alone
+    else:
+        way, cut = (OVER_GROUPINGS, over_groupings) if definition.keeps_groupings else (WHOLE, whole)
+    is_known = known is not None and known.definition is definition.plan and known.way == way
+    return known if known is not None and is_known else cut(definition.plan, definition.name)
 
 
 _OfNode = tuple[NodeKind, frozenset[str], str, tuple[str, ...], tuple[tuple[Plan, str], ...], Rules | None, bool, bool]

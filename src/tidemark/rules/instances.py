@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from tidemark.algebra.keys import RelationKeys
-from tidemark.algebra.plans import Plan
+from tidemark.algebra.plans import Plan, given_name
 from tidemark.rules.blocks import (
     START,
     Found,
@@ -25,7 +25,7 @@ from tidemark.rules.blocks import (
     still_true,
     transitions,
 )
-from tidemark.sql.bind.rules import CONDITION, given_name
+from tidemark.sql.bind.rules import CONDITION
 from tidemark.sql.catalog.catalog import Catalog, View
 from tidemark.sql.catalog.rules import NERVOUS, Activation, Rule
 from tidemark.sql.parse.rules import DatabaseEvent
@@ -72,7 +72,7 @@ class Instances:
         rule = self._rule(activation)
         if not rule.has_condition:
             return RuleTurn(activation, _one_row(rule), given)
-        rows = self._span(START, self.now(), given).after(self._readable(activation.condition), {})
+        rows = self._span(START, self.now(), given).after(self._condition(activation), {})
         distinct = from_bag(dict.fromkeys(to_bag(rows), 1), activation.condition.schema)
         return RuleTurn(activation, distinct, given) if distinct.num_rows else None
 
@@ -85,9 +85,9 @@ class Instances:
             return RuleTurn(activation, _one_row(rule), given)
         if not activation.is_condition:
             return None  # it is true of nothing that changes
-        watched = self._readable(activation.watched)
+        watched = self._watched(activation)
         if self._is_in_network and not activation.transitions:
-            change = now.of_condition_since(since, activation.node, self._node_plan(activation))
+            change = now.of_condition_since(since, activation.node, watched)
         else:
             change = span.change(watched) if span.may_add(watched) else None
         if change is None:
@@ -95,7 +95,7 @@ class Instances:
         if rule.semantics == NERVOUS:
             rows = derived_anew(activation.condition.schema, change)
         else:
-            rows = became_true(self._readable(activation.condition), rule.identity, change, span)
+            rows = became_true(self._condition(activation), rule.identity, change, span)
         return None if rows is None else RuleTurn(activation, rows, given)
 
     def still_true(self, turn: RuleTurn) -> RuleTurn | None:
@@ -103,7 +103,7 @@ class Instances:
         if not rule.has_condition:
             return turn
         span = self._span(START, self.now(), turn.given)
-        rows = still_true(self._readable(turn.activation.condition), rule.identity, turn.rows, span)
+        rows = still_true(self._condition(turn.activation), rule.identity, turn.rows, span)
         return None if rows is None else replace(turn, rows=rows)
 
     def happened(
@@ -167,9 +167,16 @@ class Instances:
         catalog = self._transaction.catalog
         return plan if self._is_in_network else expanded(plan, catalog, self._transaction.store.stored_of(catalog))
 
-    def _node_plan(self, activation: Activation) -> Plan:
-        """The plan of a condition as the network reads it."""
-        return self._transaction.store.network.nodes[activation.node].plan
+    def _watched(self, activation: Activation) -> Plan:
+        """What is followed of a condition, over the states of its groupings."""
+        if not self._is_in_network:
+            return self._readable(activation.watched)
+        return self._transaction.store.network.known.reading[activation.node]
+
+    def _condition(self, activation: Activation) -> Plan:
+        """A condition, over the states of its groupings if just its rows are followed."""
+        is_watched = activation.is_condition and activation.watched is activation.condition
+        return self._watched(activation) if is_watched else self._readable(activation.condition)
 
     @property
     def _is_in_network(self) -> bool:

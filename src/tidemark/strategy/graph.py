@@ -40,10 +40,12 @@ class Joins:
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What was worked out about single views and nodes, by their names, for the next network."""
+    """What was worked out about single views and nodes, by their names, for the next network; ``reading`` has the
+    definitions as they read its nodes."""
 
     pieces: Mapping[str, Pieces] = field(default_factory=dict)
     joins: Mapping[str, Joins] = field(default_factory=dict)
+    reading: Mapping[str, Plan] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
