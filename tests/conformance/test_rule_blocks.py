@@ -185,3 +185,24 @@ def test_what_happened_hides_tables_of_the_same_name_from_rules_but_not_from_vie
         ACTIVATE RULE a; ACTIVATE RULE b; ACTIVATE RULE c; ACTIVATE RULE d;
         INSERT INTO t VALUES (1); INSERT INTO condition VALUES (8)""")
     assert log(db) == [("a", 101), ("b", 101), ("c", 8), ("d", 8)]
+
+
+@pytest.mark.parametrize("semantics", ["strict", "nervous"])
+def test_what_one_statement_takes_and_the_next_brings_back_became_true(db: tm.Database, semantics: str) -> None:
+    db.execute(f"""
+        CREATE TABLE t (k INT, g INT); CREATE TABLE u (g INT, w INT); CREATE TABLE log (k INT, w INT);
+        INSERT INTO t VALUES (1, 1), (2, 1), (3, 2); INSERT INTO u VALUES (1, 10), (2, 20);
+        CREATE RULE i WHEN SELECT t.k, u.w FROM t JOIN u ON t.g = u.g DO INSERT INTO log SELECT k, w FROM condition
+            WITH (coupling = 'immediate', semantics = '{semantics}');
+        ACTIVATE RULE i""")
+    with db.transaction() as tx:
+        tx.execute("DELETE FROM t WHERE k = 1")
+        tx.execute("INSERT INTO t VALUES (1, 1)")
+    assert log(db) == [(1, 10)]
+    with db.transaction() as tx:
+        tx.execute("DELETE FROM u")
+        tx.execute("DELETE FROM t WHERE k = 1")
+        tx.execute("INSERT INTO u VALUES (1, 10)")
+        tx.execute("DELETE FROM u")
+        tx.execute("INSERT INTO u VALUES (2, 20), (1, 10)")
+    assert log(db) == [(1, 10), (2, 10), (2, 10), (3, 20)]

@@ -540,6 +540,18 @@ def transform(plan: Plan, change: Callable[[Plan], Plan | None]) -> Plan:
     return transformed(plan)
 
 
+def given_name(name: str) -> str:
+    """The name that a relation which stands for what happened has in plans: no other relation has it."""
+    return f"{_GIVEN}{name}"
+
+
+def is_given_name(relation: str) -> bool:
+    return relation.startswith(_GIVEN)
+
+
+_GIVEN: Final = "_given "
+
+
 def relations_of(plan: Plan) -> frozenset[str]:
     """The names of the relations that the plan reads; worked out once."""
     if _RELATIONS not in plan.__dict__:

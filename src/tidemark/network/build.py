@@ -25,7 +25,7 @@ from tidemark.algebra.plans import (
     relations_of,
     walk,
 )
-from tidemark.strategy.cut import Pieces, States, cut_alone, whole
+from tidemark.strategy.cut import ALONE, OVER_GROUPINGS, WHOLE, Pieces, States, cut_alone, over_groupings, whole
 from tidemark.strategy.graph import Joins, Knowledge, Network, Part
 from tidemark.strategy.nodes import AUTO, COMPLETE, Node, NodeKind
 from tidemark.strategy.recursion.rederive import Rules
@@ -33,7 +33,9 @@ from tidemark.strategy.recursion.rederive import Rules
 
 @dataclass(frozen=True)
 class Definition:
-    """What the network needs to know of a materialized view, or of a node whose change alone is wanted."""
+    """What the network needs to know of a materialized view, or of a node whose change alone is wanted: whether the
+    groupings in it are kept all the same, and whether it is about an event, so that it has a change in some blocks
+    only, and is no node."""
 
     name: str
     plan: Plan
@@ -41,6 +43,9 @@ class Definition:
     kind: NodeKind = NodeKind.VIEW
     rules: Rules | None = field(default=None, compare=False, repr=False)
     is_forbidden: bool = False
+    is_asked: bool = False
+    keeps_groupings: bool = False
+    is_event: bool = False
 
 
 def build(definitions: Iterable[Definition], before: Network | None = None) -> Network:
@@ -51,22 +56,26 @@ def build(definitions: Iterable[Definition], before: Network | None = None) -> N
     before = before or Network()
     states, pieces = States(), dict[str, Pieces]()
     plans, kinds, users = states.plans, states.kinds, states.users
+    reading: dict[str, Plan] = {}
     strategies: dict[str, str] = {}
     rules: dict[str, Rules] = {}
     forbidden: set[str] = set()
+    asked: set[str] = set()
     for definition in definitions:
         name = definition.name
         if definition.is_forbidden:
             forbidden.add(name)
+        if definition.is_asked:
+            asked.add(name)
         strategies[name] = definition.strategy
         if definition.strategy == COMPLETE:
             plan = definition.plan
         else:
-            known = before.known.pieces.get(name)
-            is_known = known is not None and known.definition is definition.plan
-            cut = whole if definition.kind is NodeKind.EXTERNAL else cut_alone
-            pieces[name] = known if known is not None and is_known else cut(definition.plan, name)
+            pieces[name] = _pieces(definition, before.known.pieces.get(name))
             plan = states.add(pieces[name], name)
+            reading[name] = plan
+            if definition.is_event:
+                continue
         plans[name] = plan
         kinds[name] = definition.kind
         if definition.rules is not None:
@@ -89,12 +98,23 @@ def build(definitions: Iterable[Definition], before: Network | None = None) -> N
             used = tuple(_used(plan, kinds[name], shared).items()) if name in incremental else ()
             influents = _influents(plan, dict(used))
         views = tuple(users[name])
-        of_node = (kinds[name], influents, strategy, views, used, rules.get(name), name in forbidden)
+        said = (name in forbidden, name in asked)
+        of_node = (kinds[name], influents, strategy, views, used, rules.get(name), *said)
         nodes[name] = old if old is not None and _is_alike(old, plan, of_node) else _node(name, plan, of_node)
-    return Network(_levelled(nodes, before.nodes), Knowledge(pieces, joins))
+    return Network(_levelled(nodes, before.nodes), Knowledge(pieces, joins, reading))
 
 
-_OfNode = tuple[NodeKind, frozenset[str], str, tuple[str, ...], tuple[tuple[Plan, str], ...], Rules | None, bool]
+def _pieces(definition: Definition, known: Pieces | None) -> Pieces:
+    """What a definition is cut into, taken over if it was cut so before."""
+    if definition.kind is not NodeKind.EXTERNAL:
+        way, cut = ALONE, cut_alone
+    else:
+        way, cut = (OVER_GROUPINGS, over_groupings) if definition.keeps_groupings else (WHOLE, whole)
+    is_known = known is not None and known.definition is definition.plan and known.way == way
+    return known if known is not None and is_known else cut(definition.plan, definition.name)
+
+
+_OfNode = tuple[NodeKind, frozenset[str], str, tuple[str, ...], tuple[tuple[Plan, str], ...], Rules | None, bool, bool]
 
 
 def _is_alike(old: Node, plan: Plan, of_node: _OfNode) -> bool:
@@ -103,12 +123,14 @@ def _is_alike(old: Node, plan: Plan, of_node: _OfNode) -> bool:
 
 
 def _said(node: Node) -> _OfNode:
-    return (node.kind, node.influents, node.strategy, node.views, node.shared, node.rules, node.is_forbidden)
+    said = (node.is_forbidden, node.is_asked)
+    return (node.kind, node.influents, node.strategy, node.views, node.shared, node.rules, *said)
 
 
 def _node(name: str, plan: Plan, of_node: _OfNode) -> Node:
-    kind, influents, strategy, views, shared, rules, is_forbidden = of_node
-    return Node(name, kind, plan, 0, influents, strategy, views, shared, rules, is_forbidden=is_forbidden)
+    kind, influents, strategy, views, shared, rules, is_forbidden, is_asked = of_node
+    said = Node(name, kind, plan, 0, influents, strategy, views, shared, rules)
+    return replace(said, is_forbidden=is_forbidden, is_asked=is_asked) if is_forbidden or is_asked else said
 
 
 def _joins_of(name: str, plan: Plan, kind: NodeKind, known: Mapping[str, Joins]) -> Joins:

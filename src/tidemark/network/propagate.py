@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ from tidemark.analysis.autonomy.dml import AnalysedStatement
 from tidemark.engines.engine import Engine
 from tidemark.strategy.cache import RefreshCache
 from tidemark.strategy.graph import Network
-from tidemark.strategy.ladder import climb, within_reach
+from tidemark.strategy.ladder import asked_in_vain, beside, climb, within_reach
 from tidemark.strategy.nodes import Node, NodeKind
 from tidemark.strategy.visit import Visit
 from tidemark.strategy.wave import Wave
@@ -72,19 +73,43 @@ def propagate(
     changed: Mapping[str, pa.Table],
     engine: Engine,
     cache: RefreshCache,
-    alone: Callable[[], AnalysedStatement | None] = lambda: None,
+    said: Callable[[], AnalysedStatement | None] = lambda: None,
 ) -> Wave:
     """Derive the deltas of all affected nodes from the net deltas of tables, and of all replaced views.
 
-    ``alone`` gives the statement that made the deltas, if it is known and was the only one.
+    ``said`` gives the statement that made the deltas, if it is known and was the only one.
     """
-    wave = Wave(changed, alone=alone)
+    wave = Wave(changed, said=said)
+    wave.follower = Later(network, engine, cache)
     front = Front(network, network.replaced)
     for name in tuple(wave.rows):
         front.reached(name, within_reach(name, network, wave, cache, engine.limits))
     for node in front:
-        climb(Visit(node, network, wave, engine, cache))
+        if node.is_asked:
+            wave.waiting[node.name] = node
+            continue
+        climb(Visit(node, network, wave, engine, cache, is_beyond=node.name in wave.alone))
         if node.name in wave.rows:
             front.reached(node.name, within_reach(node.name, network, wave, cache, engine.limits))
+        elif node.kind is NodeKind.SHARED:
+            front.reached(node.name, beside(node, network, wave))
         front.discard(node, wave.rows)
     return wave
+
+
+@dataclass(frozen=True)
+class Later:
+    """What a wave has left until somebody asks is derived as it would have been at once: what is stored has not changed
+    meanwhile."""
+
+    network: Network
+    engine: Engine
+    cache: RefreshCache
+
+    def follow(self, wave: Wave, node: Node) -> None:
+        for shared in node.influents & wave.waiting.keys():
+            wave.change_of(shared)
+        climb(Visit(node, self.network, wave, self.engine, self.cache, is_asked=True))
+
+    def may_add(self, wave: Wave, node: Node) -> bool:
+        return not asked_in_vain(Visit(node, self.network, wave, self.engine, self.cache))

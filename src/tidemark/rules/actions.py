@@ -17,12 +17,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from tidemark.algebra.plans import Given, Plan, Scan, transform
+from tidemark.algebra.plans import Given, Plan, Scan, given_name, transform
 from tidemark.algebra.types import BIGINT, TIMESTAMP, VARCHAR, Field, Schema
 from tidemark.errors import TidemarkError
 from tidemark.rules.instances import RuleTurn
 from tidemark.sql.bind.changes import BoundChange, DeleteRows, InsertQuery, InsertRows, UpdateRows
-from tidemark.sql.bind.rules import CONDITION, bind_action, given_name
+from tidemark.sql.bind.rules import CONDITION, bind_action
 from tidemark.sql.catalog.rules import Activation
 from tidemark.sql.parse.rules import Action, Call, Notify
 from tidemark.sql.parse.text import fold

@@ -5,6 +5,18 @@ block changes is what has changed now, less what had changed at its beginning:
 
     Δ(block) = Δ(commit → now) − Δ(commit → beginning),        S(beginning) = stored ⊎ Δ(commit → beginning)
 
+The change of a condition is derived only when it is asked for: a moment keeps its wave, and what is stored holds still
+while the transaction is open, so that it may be asked of an earlier moment later. It is not asked for where the block
+can add no row to the condition:
+
+    a row comes to C over the block     only if  some entry of Δ(block) of a relation below has a sign that can add to C
+
+because C(S ⊎ Δ) − C(S) is a sum of terms, each linear in one entry and otherwise over rows with weights above zero, and
+its sign is the entry's or the opposite (``strategy.irrelevant``). If no row comes, Σ weights of every instance is after
+the block at most what it was before, and no derivation was added: neither kind of rule fires. It has to be the block's
+change and not the transaction's: what one block took away and the next brought back is no change of the transaction,
+and what a strict rule waits for.
+
 Which instances a rule fires for.
 
     strict      Σ weights of the instance before the block = 0,  and > 0 after it
@@ -37,27 +49,49 @@ from tidemark.sql.parse.rules import DatabaseEvent
 from tidemark.state.lives import Happening
 from tidemark.state.lives import Row as LivesRow
 from tidemark.storage import delta as delta_tables
-from tidemark.storage.delta import from_bag, to_bag
+from tidemark.storage.delta import Rows, from_bag, to_bag
 from tidemark.strategy.external import stages
+from tidemark.strategy.irrelevant import can_add
 from tidemark.strategy.settle import settle
-from tidemark.strategy.wave import given_deltas
+from tidemark.strategy.wave import Wave, given_deltas
 
 
 @dataclass(frozen=True)
 class Moment:
-    """A point of an open transaction: net deltas since the last commit, and the place in its course."""
+    """A point of an open transaction: net deltas since the last commit, the place in its course, and the wave that can
+    be asked for what it left underived."""
 
     deltas: Mapping[str, pa.Table] = field(default_factory=dict)
     place: int = 0
+    wave: Wave | None = None
+
+    def of_condition_since(self, earlier: Moment, node: str, plan: Plan) -> pa.Table | None:
+        """What changed of a condition since an earlier moment; None if nothing did, or nothing came to it."""
+        if not self._may_have_added(earlier, node, plan):
+            return None
+        return _between(earlier._of_condition(node), self._of_condition(node))
+
+    def _may_have_added(self, earlier: Moment, node: str, plan: Plan) -> bool:
+        if not earlier.deltas:
+            return self.wave is not None and self.wave.may_add(node)
+        changes = {name: self.since(earlier, name) for name in relations_of(plan)}
+        return can_add(plan, {name: Rows.of(delta) for name, delta in changes.items() if delta is not None})
+
+    def _of_condition(self, node: str) -> pa.Table | None:
+        return None if self.wave is None else self.wave.change_of(node)
 
     def since(self, earlier: Moment, name: str) -> pa.Table | None:
         """What changed of a relation or node since an earlier moment; None if nothing did."""
-        after, before = self.deltas.get(name), earlier.deltas.get(name)
-        if before is None or after is None:
-            found = after if before is None else delta_tables.negated(before)
-        else:
-            found = None if after is before else delta_tables.combine(after, delta_tables.negated(before))
-        return found if found is not None and found.num_rows else None
+        return _between(earlier.deltas.get(name), self.deltas.get(name))
+
+
+def _between(before: pa.Table | None, after: pa.Table | None) -> pa.Table | None:
+    """What is in one delta and not in an earlier one."""
+    if before is None or after is None:
+        found = after if before is None else delta_tables.negated(before)
+    else:
+        found = None if after is before else delta_tables.combine(after, delta_tables.negated(before))
+    return found if found is not None and found.num_rows else None
 
 
 START = Moment()
@@ -90,6 +124,11 @@ class Span:
             if stage.result is not None:
                 given[stage.result] = result
         return result
+
+    def may_add(self, plan: Plan) -> bool:
+        """Whether the block can add rows to a plan."""
+        changed = self._changed(relations_of(plan))
+        return can_add(prepare(plan), {name: Rows.of(delta) for name, delta in changed.items()})
 
     def before(self, plan: Plan, named: Mapping[str, pa.Table]) -> pa.Table:
         """The rows of a plan when the block began, over what is given by name."""

@@ -237,9 +237,16 @@ class Reactions:
             if is_derived or (rule.events and rule.event_relations <= tables):
                 for given in self._ended(activation, now) if rule.last else ():
                     self.occur(activation, given)
-                turn = None if rule.last else self._turn(activation, now)
+                turn = None if rule.last else self._turn_if_derived(activation, now)
                 if turn is not None:
                     self._dispatch(turn)
+
+    def _turn_if_derived(self, activation: Activation, now: Moment) -> RuleTurn | None:
+        """The turn of a rule, none if its condition has no value in the state that the transaction left."""
+        try:
+            return self._turn(activation, now)
+        except TidemarkError:
+            return None
 
     # Turns
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from tidemark.algebra.keys import RelationKeys
-from tidemark.algebra.plans import Plan
+from tidemark.algebra.plans import Plan, given_name
 from tidemark.rules.blocks import (
     START,
     Found,
@@ -25,7 +25,7 @@ from tidemark.rules.blocks import (
     still_true,
     transitions,
 )
-from tidemark.sql.bind.rules import CONDITION, given_name
+from tidemark.sql.bind.rules import CONDITION
 from tidemark.sql.catalog.catalog import Catalog, View
 from tidemark.sql.catalog.rules import NERVOUS, Activation, Rule
 from tidemark.sql.parse.rules import DatabaseEvent
@@ -60,7 +60,8 @@ class Instances:
 
     def now(self) -> Moment:
         """This moment of the transaction."""
-        return Moment(dict(self._transaction.derived_deltas()), self._transaction.course.place)
+        wave, place = self._transaction.derived_wave(), self._transaction.course.place
+        return Moment({} if wave is None else dict(wave.deltas), place, wave)
 
     @property
     def catalog(self) -> Catalog:
@@ -71,7 +72,7 @@ class Instances:
         rule = self._rule(activation)
         if not rule.has_condition:
             return RuleTurn(activation, _one_row(rule), given)
-        rows = self._span(START, self.now(), given).after(self._readable(activation.condition), {})
+        rows = self._span(START, self.now(), given).after(self._condition(activation), {})
         distinct = from_bag(dict.fromkeys(to_bag(rows), 1), activation.condition.schema)
         return RuleTurn(activation, distinct, given) if distinct.num_rows else None
 
@@ -82,16 +83,19 @@ class Instances:
         rule, span = self._rule(activation), self._span(since, now, given)
         if not rule.has_condition:
             return RuleTurn(activation, _one_row(rule), given)
+        if not activation.is_condition:
+            return None  # it is true of nothing that changes
+        watched = self._watched(activation)
         if self._is_in_network and not activation.transitions:
-            change = now.since(since, activation.node)
+            change = now.of_condition_since(since, activation.node, watched)
         else:
-            change = span.change(self._readable(activation.watched))
+            change = span.change(watched) if span.may_add(watched) else None
         if change is None:
             return None
         if rule.semantics == NERVOUS:
             rows = derived_anew(activation.condition.schema, change)
         else:
-            rows = became_true(self._readable(activation.condition), rule.identity, change, span)
+            rows = became_true(self._condition(activation), rule.identity, change, span)
         return None if rows is None else RuleTurn(activation, rows, given)
 
     def still_true(self, turn: RuleTurn) -> RuleTurn | None:
@@ -99,7 +103,7 @@ class Instances:
         if not rule.has_condition:
             return turn
         span = self._span(START, self.now(), turn.given)
-        rows = still_true(self._readable(turn.activation.condition), rule.identity, turn.rows, span)
+        rows = still_true(self._condition(turn.activation), rule.identity, turn.rows, span)
         return None if rows is None else replace(turn, rows=rows)
 
     def happened(
@@ -162,6 +166,17 @@ class Instances:
     def _readable(self, plan: Plan) -> Plan:
         catalog = self._transaction.catalog
         return plan if self._is_in_network else expanded(plan, catalog, self._transaction.store.stored_of(catalog))
+
+    def _watched(self, activation: Activation) -> Plan:
+        """What is followed of a condition, over the states of its groupings."""
+        if not self._is_in_network:
+            return self._readable(activation.watched)
+        return self._transaction.store.network.known.reading[activation.node]
+
+    def _condition(self, activation: Activation) -> Plan:
+        """A condition, over the states of its groupings if just its rows are followed."""
+        is_watched = activation.is_condition and activation.watched is activation.condition
+        return self._watched(activation) if is_watched else self._readable(activation.condition)
 
     @property
     def _is_in_network(self) -> bool:

@@ -20,6 +20,7 @@ from tidemark.algebra.scalar import Row
 from tidemark.engines.engine import Engine
 from tidemark.engines.limits import PROCESS
 from tidemark.errors import TidemarkError, too_complex
+from tidemark.network import Wave
 from tidemark.rules.actions import FIRINGS, HostProgram
 from tidemark.rules.coupling import Reactions
 from tidemark.rules.detached import DETACHED_TABLE
@@ -661,13 +662,17 @@ class Transaction:
 
     def derived_deltas(self) -> Mapping[str, pa.Table]:
         """The deltas of tables and of views, derived at the first read of a view after a change."""
+        wave = self.derived_wave()
+        return {} if wave is None else wave.deltas
+
+    def derived_wave(self) -> Wave | None:
         if not self._pending and self.catalog is self.store.catalog:
-            return {}
+            return None
         known = self._served()
         self._derivation = (
             derived(self.store, self.catalog, self.pending) if known is None else known.over(self.pending)
         )
-        return self._derivation.wave.deltas
+        return self._derivation.wave
 
     def _served(self) -> Derivation | None:
         """What was derived before, if it is of what is pending now."""

@@ -92,6 +92,16 @@ def refill(catalog: Catalog, network: Network, notes: Mapping[str, str], engine:
     )
 
 
+def unkept(network: Network, engine: Engine) -> frozenset[str]:
+    """The assertions and conditions whose states are not there: a version that kept none wrote the database. They go
+    without until definitions change."""
+    missing = (
+        node for node in network.nodes.values() if node.kind is NodeKind.STATE and not _is_there(node.name, engine)
+    )
+    users = {user for node in missing for user in node.views}
+    return frozenset(user for user in users if user not in network.nodes or not network.nodes[user].is_stored)
+
+
 def _missing(nodes: Iterable[Node], engine: Engine) -> list[Node]:
     found = [node for node in nodes if node.is_stored and not _is_there(node.name, engine)]
     views = [node for node in found if node.kind is NodeKind.VIEW]

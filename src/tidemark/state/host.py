@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from tidemark.algebra.plans import Plan
 from tidemark.errors import TidemarkError
+from tidemark.network import Wave
 from tidemark.sql.bind.changes import BoundChange
 from tidemark.sql.catalog.catalog import Catalog
 from tidemark.state.course import Course
@@ -26,6 +27,9 @@ class Host(Point, Protocol):
     """An open transaction: what it did, in order; further changes of it; and its end."""
 
     course: Course
+
+    def derived_wave(self) -> Wave | None:
+        """What the changes so far did, and can be asked for; None if there are none."""
 
     @property
     def is_open(self) -> bool: ...

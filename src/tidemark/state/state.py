@@ -26,7 +26,7 @@ from tidemark.state import times as clock
 from tidemark.state.boundary import deep, lent
 from tidemark.state.events import Bell, Closed, Events, Settled, Steps, ToldRefreshes
 from tidemark.state.facts import Boundaries, analysed, known_between, known_of, view_keys
-from tidemark.state.fill import refill
+from tidemark.state.fill import refill, unkept
 from tidemark.state.interruption import Stopping
 from tidemark.state.names import tell_of_reserved_names
 from tidemark.state.notes import Notes
@@ -91,6 +91,9 @@ class Store:
         self.laps = RememberedLaps()
         tell_of_reserved_names(self.catalog)
         self.network = network_of(self.catalog)
+        without = unkept(self.network, engine)
+        if without:
+            self.network = network_of(self.catalog, self.network, without)
         known = known_of(self.catalog)
         self.view_keys = view_keys(self.catalog, known)
         self._transition = Transition(self.catalog, self.network, self.catalog)

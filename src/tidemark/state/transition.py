@@ -9,9 +9,9 @@ Reading tables as an open transaction has altered them, before anything of it is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -30,17 +30,22 @@ from tidemark.strategy.nodes import REPLACED, expand
 from tidemark.strategy.recursion.rederive import Rules, rules_of
 
 
-def network_of(catalog: Catalog, before: Network | None = None) -> Network:
-    """The network of a catalog's views; what is known of the one before is taken over."""
+def network_of(catalog: Catalog, before: Network | None = None, unkept: Set[str] = frozenset()) -> Network:
+    """The network of a catalog's views; what is known of the one before is taken over. Assertions and conditions that
+    are ``unkept`` do without states of their groupings."""
     # In the order of creation, so that each comes after those that it reads.
     views = (view for view in catalog.views if view.external or (view.materialized and view.lag is None))
     external = NodeKind.EXTERNAL
     asserted = (
         Definition(f"_assertion {v.name}", v.plan, kind=external, is_forbidden=True) for v in catalog.assertions
     )
-    watched = {a.node: a.watched for a in catalog.activations if not a.transitions and a.is_condition}
-    outside = (Definition(name, plan, kind=external) for name, plan in watched.items())
-    return build([*(_definition(view, catalog) for view in views), *asserted, *outside], before)
+    watched = {a.node: a for a in catalog.activations if a.is_condition}
+    outside = (
+        Definition(name, a.watched, kind=external, is_asked=True, is_event=bool(a.transitions))
+        for name, a in watched.items()
+    )
+    kept = (replace(one, keeps_groupings=one.name not in unkept) for one in (*asserted, *outside))
+    return build([*(_definition(view, catalog) for view in views), *kept], before)
 
 
 def _definition(view: View, catalog: Catalog) -> Definition:

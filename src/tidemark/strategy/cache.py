@@ -121,6 +121,20 @@ class RefreshCache:
             self.interested[key] = ({**below, **interests}, read_by_others)
         return self.interested[key]
 
+    def interest_beyond(self, node: Node, relation: str) -> Interest:
+        """What of a relation matters to a node, also where it reads it through what it shares with others."""
+        whole, key = f"{node.name} beyond", (f"{node.name} beyond", relation)
+        if whole not in self.columns:
+            self.columns[whole] = columns_read(node.plan)
+        columns = self.columns[whole][relation]
+        if self.without_filters:
+            return Interest(columns)
+        if key not in self.interests:
+            condition = self.influence(node, relation).filter if relation != CLOCK else None
+            rows = Given(ROWS, _scanned(node.plan, relation))
+            self.interests[key] = Interest(columns, None if condition is None else Filter(rows, condition))
+        return self.interests[key]
+
     def _condition(self, node: Node, relation: str, network: Network) -> Expression | None:
         """Which rows can matter: of those that reach a shared node, the ones that can reach some reader of it."""
         own = self.influence(node, relation).filter
@@ -269,7 +283,11 @@ def _over_shared(node: Node) -> Plan:
 
 
 def _schema(node: Node, relation: str) -> Schema:
-    scans = (part for part in walk(_over_shared(node)) if isinstance(part, Scan))
+    return _scanned(_over_shared(node), relation)
+
+
+def _scanned(plan: Plan, relation: str) -> Schema:
+    scans = (part for part in walk(plan) if isinstance(part, Scan))
     return next(scan.schema for scan in scans if scan.relation == relation)
 
 

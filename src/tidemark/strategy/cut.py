@@ -32,6 +32,9 @@ from tidemark.algebra.plans import (
     Sort,
     Union,
     Window,
+    is_given_name,
+    relations_of,
+    transform,
     walk,
 )
 from tidemark.algebra.set_operations import counts_of, from_counts
@@ -44,6 +47,8 @@ from tidemark.strategy.nodes import NodeKind
 
 MOST_TERMS: Final = 6
 """From how many terms on a union that is joined with something is kept."""
+ALONE, WHOLE, OVER_GROUPINGS = "alone", "whole", "over groupings"
+"""The ways of cutting a definition."""
 
 
 @dataclass
@@ -61,10 +66,25 @@ class States:
             return cut.over_states(plan)  # the view is what is kept of the recursion
         return cut.plan(plan)
 
+    def over_groupings(self, plan: Plan, view: str) -> Plan:
+        """The plan with each of its groupings replaced by a scan of the state that serves it, and the rest left as it
+        is: what recurs, and groupings of what happens in a block, which there is nothing of before."""
+        cut = _Cut(self, view, frozenset())
+
+        def replaced(part: Plan) -> Plan | None:
+            if isinstance(part, Fixpoint):
+                return part
+            is_kept = isinstance(part, Aggregate) and not any(map(is_given_name, relations_of(part)))
+            return cut.plan(part) if is_kept else None
+
+        return transform(plan, replaced)
+
     def add(self, pieces: Pieces, view: str) -> Plan:
         """The same of a definition that was cut by itself before."""
         if any(name in self.plans and self.plans[name].schema != p.schema for name, p in pieces.states.items()):
-            return self.cut(pieces.prepared, view)  # it has to read the states that others have, by their names
+            # It has to read the states that others have, by their names.
+            cut = self.over_groupings if pieces.way == OVER_GROUPINGS else self.cut
+            return cut(pieces.prepared, view)
         for name, plan in pieces.states.items():
             self.plans.setdefault(name, plan)
             self.kinds[name] = NodeKind.STATE
@@ -80,6 +100,7 @@ class Pieces:
     prepared: Plan
     plan: Plan
     states: Mapping[str, Plan]
+    way: str = ALONE
 
 
 def cut_alone(definition: Plan, view: str) -> Pieces:
@@ -91,7 +112,14 @@ def cut_alone(definition: Plan, view: str) -> Pieces:
 def whole(definition: Plan, view: str) -> Pieces:
     """The definition in one piece, without states: of an external node nothing is stored."""
     prepared = prepare(definition)
-    return Pieces(definition, prepared, prepared, {})
+    return Pieces(definition, prepared, prepared, {}, WHOLE)
+
+
+def over_groupings(definition: Plan, view: str) -> Pieces:
+    """The definition over its groupings, which are kept as those of views are. Nothing else of it is stored."""
+    states, prepared = States(), prepare(definition)
+    plan = states.over_groupings(prepared, view)
+    return Pieces(definition, prepared, plan, states.plans, OVER_GROUPINGS)
 
 
 @dataclass(frozen=True)

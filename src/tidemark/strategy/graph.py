@@ -40,10 +40,12 @@ class Joins:
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What was worked out about single views and nodes, by their names, for the next network."""
+    """What was worked out about single views and nodes, by their names, for the next network; ``reading`` has the
+    definitions as they read its nodes."""
 
     pieces: Mapping[str, Pieces] = field(default_factory=dict)
     joins: Mapping[str, Joins] = field(default_factory=dict)
+    reading: Mapping[str, Plan] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,12 @@ class Network:
             for influent in node.influents:
                 found.setdefault(influent, []).append(node)
         return {name: tuple(nodes) for name, nodes in found.items()}
+
+    @cached_property
+    def asking(self) -> Mapping[str, tuple[Node, ...]]:
+        """Of each shared node, those who read it when they are asked."""
+        found = {name: tuple(r for r in self.readers.get(name, ()) if r.is_asked) for name in self.shared}
+        return {name: nodes for name, nodes in found.items() if nodes}
 
     @cached_property
     def unstored(self) -> frozenset[str]:

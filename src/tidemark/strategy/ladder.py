@@ -18,7 +18,7 @@ from tidemark.engines.limits import EngineLimits
 from tidemark.errors import TidemarkError
 from tidemark.storage.delta import Rows, Tables
 from tidemark.strategy.autonomous import REASON, by_content
-from tidemark.strategy.cache import RefreshCache
+from tidemark.strategy.cache import MOST_JOINED, RefreshCache
 from tidemark.strategy.cost import Costs, costs, may_be_evaluated_anew
 from tidemark.strategy.graph import Network
 from tidemark.strategy.irrelevant import can_add
@@ -30,6 +30,8 @@ from tidemark.strategy.nodes import (
     IRRELEVANT,
     REPLACED,
     UNTOUCHED,
+    WHOLE,
+    Node,
     NodeKind,
     Refresh,
     Stage,
@@ -55,7 +57,7 @@ def irrelevant(visit: Visit) -> Done | None:
         return _impossible(visit)
     reasons = []
     for name in sorted(visit.touched):
-        unread = not visit.wave.is_read(name, visit.cache.interest(visit.node, name, visit.network))
+        unread = not visit.wave.is_read(name, visit.interest(name))
         reasons.append(f"no column that it reads changed: {name}" if unread else _filtered(visit, name))
     reason, nodes = "; ".join(reasons), visit.network.nodes
     for name in visit.touched & nodes.keys():
@@ -73,10 +75,14 @@ def _impossible(visit: Visit) -> Done | None:
     """Of what has no rows none can go, and some changes can add none."""
     if visit.is_whole or not visit.node.is_forbidden:
         return None
-    if can_add(visit.node.plan, {name: visit.matter.rows[name] for name in visit.changed}):
+    if _may_add(visit):
         return None
     reason = f"it holds, and {visit.labels} changed in a way that can add no row to what it forbids"
     return Done(Rows(visit.node.schema, bag={}), 0, IRRELEVANT, reason)
+
+
+def _may_add(visit: Visit) -> bool:
+    return can_add(visit.node.plan, {name: visit.matter.rows[name] for name in visit.changed})
 
 
 def _unwanted(visit: Visit) -> bool:
@@ -87,10 +93,83 @@ def _unwanted(visit: Visit) -> bool:
     return visit.cache.readers_without(visit.node, changed, visit.network)
 
 
+def _spared(visit: Visit) -> Done | None:
+    """Nothing of a shared node is stored, so its change always has to be read for: it is not derived if each of those
+    that read it can do without, and left for later if only some do that have to be asked first."""
+    node, network = visit.node, visit.network
+    if visit.is_asked:
+        return None
+    asking = network.asking.get(node.name, ())
+    others = [reader for reader in network.readers.get(node.name, ()) if not reader.is_asked]
+    if len(asking) > MOST_JOINED or len(others) > MOST_JOINED:
+        return None
+    steps = dict[str, Refresh]()
+    if not all(_does_without(visit, reader, steps) for reader in others):
+        return None
+    visit.wave.alone.update(steps)
+    if asking:
+        visit.wave.waiting[node.name] = node
+    return Done(Rows(node.schema, bag={}), 0, UNTOUCHED if asking else AUTONOMOUS, SPARED)
+
+
+SPARED: Final = "each that reads it can do without its change"
+
+
+def _does_without(shared: Visit, reader: Node, steps: dict[str, Refresh]) -> bool:
+    """Whether a node can do without the change of one that it shares with others: it is proved that what changed below
+    means nothing to it, or it follows from what is stored of it. The ``steps`` are told by which it does then.
+
+    The proof of relevance is about rows, whatever else changes; the others hold if nothing that the node reads is still
+    to be visited.
+    """
+    if reader.strategy in WHOLE:
+        return False
+    visit = replace(shared, node=reader, is_beyond=True)
+    if reader.name in visit.wave.alone or visit.changed.isdisjoint(relations_of(shared.node.plan)):
+        return True
+    places = shared.network.places
+    if any(places.get(name, -1) > places[shared.node.name] for name in relations_of(reader.plan)):
+        return False
+    if reader.is_forbidden and not _may_add(visit):
+        return True
+    if _recurs(visit):
+        return False
+    found = _attempted(visit) or (_by_statement(visit) if _is_worth_a_proof(shared) else None)
+    if found is not None:
+        steps[reader.name] = found
+    return found is not None
+
+
+def beside(shared: Node, network: Network, wave: Wave) -> list[str]:
+    """Those who read a shared node of which no change was derived, and are to be visited all the same: they follow
+    alone, or are asked later."""
+    readers, is_left = network.readers.get(shared.name, ()), shared.name in wave.waiting
+    return [reader.name for reader in readers if reader.name in wave.alone or (is_left and reader.is_asked)]
+
+
+def asked_in_vain(visit: Visit) -> bool:
+    """Whether it is clear without deriving its change that a wave adds no row to a node that waits to be asked."""
+    started = time.perf_counter()
+    visit = replace(visit, is_beyond=bool(visit.node.shared))
+    done = irrelevant(visit)
+    if done is None:
+        if _may_add(visit):
+            return False
+        reason = f"{visit.labels} changed in a way that can add no row to it"
+        done = Done(Rows(visit.node.schema, bag={}), 0, IRRELEVANT, reason)
+    took, node = _milliseconds_since(started), visit.node
+    visit.wave.steps.append(Step(node.label, IRRELEVANT, done.reason, visit.rows_in, 0, 0, took, visit.rows_in))
+    return True
+
+
 def autonomous(visit: Visit) -> Done | None:
     """The change and what is stored of the node are enough: nothing below it is read."""
     if visit.is_whole or _recurs(visit):
         return None
+    if visit.node.kind is NodeKind.SHARED:
+        return _spared(visit)
+    if visit.node.name in visit.wave.alone:
+        return run(visit, visit.wave.alone[visit.node.name])
     if visit.refresh.strategy == AUTONOMOUS:
         return run(visit, visit.refresh)
     if visit.refresh.strategy != DIFFERENTIAL:
@@ -98,8 +177,11 @@ def autonomous(visit: Visit) -> Done | None:
     found = _attempted(visit)
     if found is not None:
         return run(visit, found)
-    is_worth_a_proof = rows_below(visit.refresh, visit.node, visit.engine) >= visit.engine.limits.worth_a_proof
-    return _proved(visit) if is_worth_a_proof else None
+    return _proved(visit) if _is_worth_a_proof(visit) else None
+
+
+def _is_worth_a_proof(visit: Visit) -> bool:
+    return rows_below(visit.refresh, visit.node, visit.engine) >= visit.engine.limits.worth_a_proof
 
 
 def differential(visit: Visit) -> Done | None:
@@ -198,17 +280,31 @@ def _proved(visit: Visit) -> Done | None:
     """The autonomous step that a proof about the statement gives, for any content of the node or for the one that it
     has, if nothing else that the node reads changed."""
     node, statement, rows = visit.node, visit.wave.statement, visit.matter.rows
-    if statement is None or visit.cache.without_autonomy:
+    if statement is None or not _is_all_that_matters(visit):
         return None
-    if rows.keys() & relations_of(node.plan) != {statement.relation}:
-        return None
-    found = visit.cache.by_statement(node, statement)
+    found = _by_statement(visit)
     if found is not None:
         return run(visit, found)
     delta = by_content(node, statement, rows[statement.relation].table, visit.engine, visit.cache.known)
     if delta is None:
         return None
     return run(visit, Refresh((Stage(Given(_CHANGE, node.schema)),), AUTONOMOUS, REASON), {_CHANGE: Rows.of(delta)})
+
+
+def _by_statement(visit: Visit) -> Refresh | None:
+    """The autonomous step that follows from the statement for any content of the node."""
+    statement = visit.wave.statement
+    if statement is None or not _is_all_that_matters(visit):
+        return None
+    return visit.cache.by_statement(visit.node, statement)
+
+
+def _is_all_that_matters(visit: Visit) -> bool:
+    """Whether nothing matters to the node but what the statement did."""
+    statement, reads = visit.wave.statement, relations_of(visit.node.plan)
+    if statement is None or visit.cache.without_autonomy:
+        return False
+    return visit.matter.rows.keys() & reads == {statement.relation}
 
 
 _CHANGE: Final = "change"

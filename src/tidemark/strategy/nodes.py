@@ -70,7 +70,8 @@ class Node:
     ``influents`` are the relations whose change can change this node; ``shared`` names the subplans of its plan that
     are nodes of their own; ``views`` are the views that it serves; ``rules`` are those of a recursive view that is not
     stored; ``before`` is what such a view meant, if it means something else from this block on; ``is_forbidden`` says
-    that it has no rows before any block, as the violations of an assertion.
+    that it has no rows before any block, as the violations of an assertion; ``is_asked`` that its change is derived
+    only when somebody asks, as of the condition of a rule.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Node:
     rules: Rules | None = field(default=None, compare=False, repr=False)
     before: Plan | None = None
     is_forbidden: bool = False
+    is_asked: bool = False
 
     @property
     def schema(self) -> Schema:
@@ -95,7 +97,7 @@ class Node:
         if self.kind in (NodeKind.VIEW, NodeKind.EXTERNAL):
             return self.name.removeprefix("_")
         what = "shared" if self.kind is NodeKind.SHARED else _KEPT.get(type(self.plan), "kept")
-        return f"{self.views[0]}/{what}-{self.name.rpartition('_')[2][:4]}"
+        return f"{self.views[0].removeprefix('_')}/{what}-{self.name.rpartition('_')[2][:4]}"
 
     @property
     def is_stored(self) -> bool:

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Final
 
 from tidemark.algebra.cache import PerPlan, leaves_read
-from tidemark.algebra.plans import Plan, Stored, expressions_of, walk
+from tidemark.algebra.plans import Plan, Stored, expressions_of, relations_of, walk
 from tidemark.algebra.printing import show_expression
 from tidemark.algebra.scalar import can_fail
 from tidemark.analysis.relevance.filters import UNDECIDED
@@ -25,7 +25,9 @@ from tidemark.strategy.graph import Network
 from tidemark.strategy.nodes import AUTONOMOUS, COMPLETE, DIFFERENTIAL, WHOLE, Node, NodeKind, Refresh, Stage
 from tidemark.strategy.settle import settle
 from tidemark.strategy.shared import Over
-from tidemark.strategy.wave import NO_ROWS, Matter, Wave, given_rows
+from tidemark.strategy.wave import NO_ROWS, Interest, Matter, Wave, given_rows
+
+NOBODY: Final = frozenset[str]()
 
 
 @dataclass(frozen=True)
@@ -41,18 +43,28 @@ class Done:
 
 @dataclass(frozen=True)
 class Visit:
-    """One node, and the wave that comes to it."""
+    """One node, and the wave that comes to it: ``is_beyond`` what it shares with others, at the relations that this is
+    made of, if that is looked through; when the node's change ``is_asked`` for, if it was left until then."""
 
     node: Node
     network: Network
     wave: Wave
     engine: Engine
     cache: RefreshCache
+    is_beyond: bool = False
+    is_asked: bool = False
 
     @cached_property
     def touched(self) -> frozenset[str]:
         """What the node reads that changed."""
-        return self.node.influents.intersection(self.wave.rows)
+        reads = relations_of(self.node.plan) if self.is_beyond else self.node.influents
+        return reads.intersection(self.wave.rows)
+
+    def interest(self, name: str) -> Interest:
+        """What of a changed relation matters to the node."""
+        if self.is_beyond:
+            return self.cache.interest_beyond(self.node, name)
+        return self.cache.interest(self.node, name, self.network)
 
     @cached_property
     def matter(self) -> Matter:
@@ -60,6 +72,8 @@ class Visit:
         node, cache, network = self.node, self.cache, self.network
         if self.is_whole:
             return Matter(self.wave.rows, NO_ROWS)
+        if self.is_beyond:
+            return self.wave.matter({name: self.interest(name) for name in self.touched}, NOBODY, self.engine)
         return self.wave.matter(*cache.interests_in(node, self.touched, network), self.engine)
 
     @cached_property

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, Protocol
 
 import pyarrow as pa
 
@@ -20,6 +20,7 @@ from tidemark.engines.local.lookups import whole_name
 from tidemark.storage import delta as delta_tables
 from tidemark.storage.delta import Rows, Tables, as_rows
 from tidemark.strategy.irrelevant import passing, relevant
+from tidemark.strategy.nodes import Node, Refresh
 from tidemark.strategy.recursion.maintain import Followed
 from tidemark.strategy.recursion.rederive import Rederived
 
@@ -81,39 +82,75 @@ class Matter:
 NO_ROWS: Final[Mapping[str, Rows]] = {}
 
 
+class Follower(Protocol):
+    """Derives what of a wave was left until somebody asks."""
+
+    def follow(self, wave: Wave, node: Node) -> None:
+        """Derive the change of a node, and note it in the wave."""
+
+    def may_add(self, wave: Wave, node: Node) -> bool:
+        """Whether the wave can add rows to the node."""
+
+
 class Wave:
     """The deltas of a block, of tables and nodes, and the steps that derived them.
 
-    ``alone`` gives the statement that made the deltas, if it is known and was the only one; it is worked out when it is
+    ``said`` gives the statement that made the deltas, if it is known and was the only one; it is worked out when it is
     asked for. ``strategies`` has those of the nodes that were derived, ``narrowed`` what of a delta matters to who
-    takes an interest in it, ``recursions`` what was found for all members of a fixpoint.
+    takes an interest in it, ``recursions`` what was found for all members of a fixpoint. ``alone`` has the steps of
+    nodes that follow without the change of what they share with others. The nodes that are ``waiting`` were reached,
+    and are not derived until their change is asked for, by the ``follower``.
     """
 
     def __init__(
         self,
         deltas: Mapping[str, pa.Table],
         steps: Iterable[Step] = (),
-        alone: Callable[[], AnalysedStatement | None] = lambda: None,
+        said: Callable[[], AnalysedStatement | None] = lambda: None,
     ) -> None:
         self.rows = {name: rows for name, rows in as_rows(deltas).items() if rows.count}
         self.deltas: Mapping[str, pa.Table] = Tables(self.rows)
         self.steps = list(steps)
-        self._alone = alone
+        self._said = said
         self.strategies: dict[str, str] = {}
         self.narrowed: dict[tuple[str, Columns, Filter | None], Rows] = {}
         self.recursions: dict[Fixpoint, Followed] = {}
         self.rederivations: dict[tuple[int, frozenset[str]], Rederived] = {}
+        self.alone: dict[str, Refresh] = {}
+        self.waiting: dict[str, Node] = {}
+        self.follower: Follower | None = None
+        self.in_vain: set[str] = set()
+
+    def change_of(self, name: str) -> pa.Table | None:
+        """The change of a relation or node, which is derived now if it waits for that; None if there is none."""
+        node = self.waiting.get(name)
+        if node is not None:
+            assert self.follower is not None, "nodes wait for who follows them"
+            self.follower.follow(self, node)
+            del self.waiting[name]
+        return self.rows[name].table if name in self.rows else None
+
+    def may_add(self, name: str) -> bool:
+        """Whether rows may have come to a node; what it takes to be sure is not read."""
+        node = self.waiting.get(name)
+        if node is None:
+            return name in self.rows
+        assert self.follower is not None, "nodes wait for who follows them"
+        if name not in self.in_vain and not self.follower.may_add(self, node):
+            self.in_vain.add(name)
+        return name not in self.in_vain
 
     @cached_property
     def statement(self) -> AnalysedStatement | None:
-        return self._alone()
+        return self._said()
 
     def with_others(self, deltas: Mapping[str, pa.Table], gone: Set[str]) -> Wave:
         """The same wave with other deltas of relations that no node reads, and without those that are gone."""
-        copy = Wave({}, self.steps, self._alone)
+        copy = Wave({}, self.steps, self._said)
         copy.rows.update((name, rows) for name, rows in self.rows.items() if name not in gone)
         copy.rows.update(as_rows(deltas))
-        copy.strategies = self.strategies
+        copy.strategies, copy.alone = self.strategies, self.alone
+        copy.waiting, copy.follower, copy.in_vain = dict(self.waiting), self.follower, set(self.in_vain)
         return copy
 
     def matter(self, interests: Mapping[str, Interest], read_by_others: Set[str], engine: Engine) -> Matter:

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from sqlglot import exp
 
 from tidemark.algebra.expressions import Literal
-from tidemark.algebra.plans import Plan, Scan, Values, relations_of
+from tidemark.algebra.plans import Plan, Scan, Values, given_name, relations_of
 from tidemark.algebra.types import INT, TIMESTAMP, VARCHAR, Field, Schema
 from tidemark.sql.bind.changes import BoundChange, bind_delete, bind_insert, bind_update, table_name
 from tidemark.sql.bind.derivations import derivations
@@ -155,11 +155,6 @@ def bind_activation(
     watched = derivations(plan) if semantics == NERVOUS else plan
     transitions = relations_of(plan) & set(map(given_name, given))
     return Activation(statement.name, arguments, plan, watched, transitions, actions)
-
-
-def given_name(name: str) -> str:
-    """The name that a relation which stands for what happened has in plans: no other relation has it."""
-    return f"_given {name}"
 
 
 def with_given(catalog: Catalog, given: Mapping[str, Schema]) -> Catalog:
