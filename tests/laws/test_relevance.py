@@ -49,6 +49,11 @@ def test_the_columns_that_are_read_change_alike(rows: list[tuple[int | None, ...
         ("SELECT a FROM (SELECT a, b FROM r UNION ALL SELECT c, b FROM s) AS q", {"r": {0}, "s": {1}}),
         ("SELECT a FROM (SELECT DISTINCT a, b FROM r) AS q", {"r": {0, 1}}),
         ("SELECT a FROM (SELECT a, b FROM r EXCEPT SELECT b, c FROM s) AS q", {"r": {0, 1}, "s": {0, 1}}),
+        (
+            "WITH RECURSIVE up(b) AS (SELECT b FROM r WHERE a > 1 UNION SELECT s.b FROM s JOIN up ON up.b = s.b "
+            "WHERE s.b IS NOT NULL) SELECT b FROM up",
+            {"r": {0, 1}, "s": {0}},
+        ),
     ],
 )
 def test_the_columns_that_matter(query: str, read: dict[str, set[int]]) -> None:

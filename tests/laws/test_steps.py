@@ -327,9 +327,28 @@ def test_groups_and_windows_are_found_by_their_keys() -> None:
         assert [(name, columns, set(keys)) for name, columns, keys in lookups.asked] == [("r", (0,), {(1,)})]
 
 
-def test_a_relation_that_no_key_leads_to_is_not_compiled() -> None:
-    assert steps(R) is None
-    assert steps(Join(DELTA, S, TRUE)) is None
+def test_a_relation_that_no_key_leads_to_is_read_as_a_whole() -> None:
+    lookups = Lookups({"r": {(1, 3): 2}, "s": {(4, 5): 1, (6, 7): -1}})
+    for plan, expected in (
+        (R, {(1, 3): 2}),
+        (Join(DELTA, S, TRUE), {(1, 0, 4, 5): -1, (1, 0, 6, 7): 1}),
+        (Join(S, DELTA, equal(0, 2)), {}),
+    ):
+        found = steps(plan)
+        assert found is not None
+        assert found.evaluate(Run({"Δr": {(1, 0): -1}}, lookups, MOST)) == expected
+    asked = [(name, columns, set(keys)) for name, columns, keys in lookups.asked]
+    assert asked == [("r", (), {()}), ("s", (), {()}), ("s", (0,), {(1,)})], "nothing is, that a key leads to"
+
+
+def test_what_must_have_constants_is_looked_into_first() -> None:
+    chosen = Filter(S, Call("eq", (Column(1, "b", INT), Literal(5, INT)), BOOLEAN))
+    for joined in (Join(R, chosen, equal(0, 2)), Join(chosen, R, equal(0, 2))):
+        lookups = Lookups({"r": {(1, 3): 1}, "s": {(1, 5): 1, (2, 6): 1}})
+        found = steps(Touched(joined, DELTA, (0,)))
+        assert found is not None
+        assert len(found.evaluate(Run({"Δr": {(1, 0): -1, (2, 0): 1}}, lookups, MOST))) == 1
+        assert [(name, set(keys)) for name, _, keys in lookups.asked] == [("s", {(1,), (2,)}), ("r", {(1,)})]
 
 
 def test_too_many_rows_end_a_run() -> None:

@@ -56,8 +56,9 @@ def test_refreshes_over_kept_parts_are_exact(engine: str, name: str) -> None:
 
 @pytest.mark.parametrize("engine", ["reference", "duckdb"])
 def test_a_part_is_kept_where_it_pays(engine: str) -> None:
-    """No look-up leads to the bands of an amount, so that all of them would be read at each refresh."""
-    with tm.connect(engine) as db:
+    """No look-up leads to the bands of an amount, so that all of them would be read at each refresh, where there is no
+    memory to hold them."""
+    with tm.connect(engine, memory=0) as db:
         db._continual.kept_parts.terms = Terms(worth_rows=100)
         db.execute("""
             CREATE TABLE sale (id INT PRIMARY KEY, amount INT);

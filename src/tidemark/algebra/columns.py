@@ -6,13 +6,16 @@ them as they were does not change the plan's rows, whatever else it changes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+from tidemark.algebra.clauses import Argument, Assign, Condition, Const, DatalogRule, Var
 from tidemark.algebra.expressions import columns_in, columns_of
 from tidemark.algebra.plans import (
     Aggregate,
     Filter,
+    Fixpoint,
     Join,
     Negate,
     Net,
@@ -74,6 +77,9 @@ class _Reading:
                 width, both = len(left.schema), wanted | columns_of(predicate)
                 self.read(left, frozenset(i for i in both if i < width))
                 self.read(right, frozenset(i - width for i in both if i >= width))
+            case Fixpoint(sources=sources, parts=parts, rules=rules):
+                for name, part in zip(sources, parts, strict=True):
+                    self.read(part, _read_by_rules(rules, name))
             case _:
                 # The others look at whole rows: equal ones, the order among them, their windows.
                 for child in plan.inputs():
@@ -81,3 +87,22 @@ class _Reading:
 
     def _add(self, name: str, columns: Columns) -> None:
         self.found[name] = self.found.get(name, frozenset()) | columns
+
+
+def _read_by_rules(rules: Iterable[DatalogRule], name: str) -> Columns:
+    """The columns of a source that its rules look at. They see sets, so that one whose variable stands nowhere else in
+    a rule, and is not asked to be present, is as good as a wildcard there."""
+    found: set[int] = set()
+    for rule in rules:
+        atoms = (*rule.atoms, *(negation.atom for negation in rule.negations))
+        others = (part for part in rule.body if isinstance(part, Condition | Assign))
+        times = Counter(a.index for atom in (rule.head, *atoms) for a in atom.arguments if isinstance(a, Var))
+        times.update(index for part in others for index in part.variables)
+        for atom in atoms:
+            if atom.predicate == name:
+                found.update(i for i, argument in enumerate(atom.arguments) if _matters(argument, times))
+    return frozenset(found)
+
+
+def _matters(argument: Argument, times: Mapping[int, int]) -> bool:
+    return isinstance(argument, Const) or (isinstance(argument, Var) and times[argument.index] > 1)

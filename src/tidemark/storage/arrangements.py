@@ -90,6 +90,8 @@ class Arrangement:
 
     def serves(self, columns: tuple[int, ...]) -> bool:
         """Whether it finds all rows by these columns: its own, or the first of them if no row was left out."""
+        if not columns:
+            return False  # all rows are held by ``Whole``, without reading them again each time
         return columns == self.columns or (not self.left_out and columns == self.columns[: len(columns)])
 
     def matching(self, columns: tuple[int, ...], keys: Iterable[Key], most: int) -> dict[Key, Found] | None:
@@ -184,6 +186,10 @@ class Arrangement:
 
     # Deltas
 
+    def takes(self, delta: pa.Table) -> bool:
+        """Whether it is to be fed with a delta, or has to go."""
+        return True
+
     def feed(self, delta: pa.Table) -> None:
         """Take a net delta of the relation."""
         if delta.num_rows > max(self._most_newest // AT_ONCE, 1):
@@ -250,6 +256,47 @@ class Arrangement:
         return run_of(entries.select([*self.carried, entries.num_columns - 1]), self.schema, self.columns, self.carried)
 
 
+class Whole(Arrangement):
+    """All rows of a small relation, by no column: as a bag, since they are asked for together."""
+
+    def __init__(self, schema: Schema, rows: pa.Table, most: int) -> None:
+        self.schema, self.columns, self.carried = schema, (), tuple(range(len(schema)))
+        self._most = most
+        self.runs, self.left_out = (), 0
+        self._carries = frozenset(self.carried)
+        self._rows = deltas.to_bag(deltas.weighted(rows))
+
+    @property
+    def entries(self) -> int:
+        return len(self._rows)
+
+    @property
+    def nbytes(self) -> int:
+        return len(self._rows) * NEWEST_BYTES
+
+    def serves(self, columns: tuple[int, ...]) -> bool:
+        return not columns
+
+    def find(self, key: Key, most: int) -> Found | None:
+        return None if len(self._rows) > most else dict(self._rows)
+
+    def find_all(self, keys: pa.Table, most: int) -> pa.Table | None:
+        return None if len(self._rows) > most else deltas.from_bag(self._rows, self.schema)
+
+    def takes(self, delta: pa.Table) -> bool:
+        rows: int = len(self._rows) + delta.num_rows
+        return rows <= 2 * self._most
+
+    def feed(self, delta: pa.Table) -> None:
+        rows = self._rows
+        for row, weight in deltas.bag_of(delta).items():
+            after = rows.get(row, 0) + weight
+            if after:
+                rows[row] = after
+            else:
+                del rows[row]
+
+
 def _distinct(keys: pa.Table) -> pa.Table:
     return keys.group_by(keys.column_names, use_threads=False).aggregate([])
 
@@ -308,6 +355,8 @@ class Admission:
     whoever has looked up some hundred keys goes on to do so."""
     least_uses: int = 2
     rows_at_once: int = 20_000
+    whole_rows: int = 5_000
+    """A relation of so few rows is held as a whole, where nothing leads into it."""
     newest_rows: int = NEWEST_ROWS
 
 
@@ -447,7 +496,7 @@ class Arrangements:
         """The most of these columns by which the relation is arranged, for a question whose answer may hold more than
         is asked; all if there is none."""
         known = self._known.get(relation, _Known())
-        return max((some for some in known.held if set(some) <= set(columns)), key=len, default=columns)
+        return max((some for some in known.held if some and set(some) <= set(columns)), key=len, default=columns)
 
     def in_vain(self, relation: str, columns: tuple[int, ...]) -> None:
         """A question found more than can be given. If most do, the arrangement is of no use."""
@@ -469,6 +518,8 @@ class Arrangements:
         committed, or here and now if that takes milliseconds."""
         schema, rows = self._schema_of(relation), self._count(relation)
         if any(schema.types[column].kind not in KEYED for column in columns):
+            return False
+        if not columns and rows > self._admission.whole_rows:
             return False
         serving = _found(known, columns)
         # One that lacks columns is built again with them.
@@ -505,7 +556,7 @@ class Arrangements:
             return False
         if not self._has_room(known, columns, expected, wish.uses):
             return False
-        arrangement = Arrangement(schema, columns, carried, self._scan(relation, carried), self._admission.newest_rows)
+        arrangement = self._arranged(schema, columns, carried, self._scan(relation, carried))
         held = _Held(arrangement, self._version, nbytes=arrangement.nbytes)
         if held.nbytes > self.budget:
             known.refused[columns] = rows
@@ -517,6 +568,13 @@ class Arrangements:
                 self._drop(known, others)
         self._hold(known, held)
         return True
+
+    def _arranged(
+        self, schema: Schema, columns: tuple[int, ...], carried: tuple[int, ...], rows: pa.Table
+    ) -> Arrangement:
+        if not columns:
+            return Whole(schema, rows, self._admission.whole_rows)
+        return Arrangement(schema, columns, carried, rows, self._admission.newest_rows)
 
     # Room
 
@@ -570,6 +628,8 @@ class Arrangements:
                 continue
             for columns in tuple(known.held):
                 held = self._drop(known, columns)
+                if not held.arrangement.takes(delta):
+                    continue
                 try:
                     held.arrangement.feed(delta)
                 except Exception:
@@ -620,7 +680,7 @@ def _found(known: _Known, columns: tuple[int, ...]) -> _Held | None:
 
 def _carried(schema: Schema, columns: tuple[int, ...], wish: _Wish, before: _Held | None) -> tuple[int, ...]:
     """The columns that those need who look up by these; all if the relation is narrow."""
-    if len(schema) <= NARROW:
+    if len(schema) <= NARROW or not columns:
         return tuple(range(len(schema)))
     return tuple(sorted({*columns, *wish.needed, *(() if before is None else before.arrangement.carried)}))
 

@@ -44,7 +44,7 @@ from tidemark.engines.opening import PASSING, must_be_a_place, not_a_database, o
 from tidemark.engines.sqltext.recursion import given_to
 from tidemark.errors import TidemarkError
 from tidemark.storage import delta as delta_tables
-from tidemark.storage.arrangements import Arrangements, no_arrangements, shared
+from tidemark.storage.arrangements import MOST_OF_ONE_KEY, Arrangements, no_arrangements, shared
 from tidemark.storage.commit import Commit, Creation, Forgetting, Loaded, Logged
 from tidemark.storage.delta import Rows
 from tidemark.storage.disk import first_line
@@ -288,9 +288,11 @@ class DuckDBEngine:
         if self.arrangements is not None:
             held = self.arrangements.serving(leaf.relation, columns, needed, len(keys))
             if held is not None and len(held.schema) == len(leaf.schema):
-                at_once = held.matching(columns, keys, self.limits.fetched_rows)
+                at_once = held.matching(columns, keys, self.limits.fetched_rows if columns else MOST_OF_ONE_KEY)
                 if at_once is not None:
                     return at_once
+        if not columns:
+            return None
         asked = (leaf.relation, columns, frozenset(keys))
         if asked not in self._asked:
             if len(self._asked) >= MOST_ASKED:

@@ -8,7 +8,8 @@ columns that must be equal:
 
     ΔQ ⋈ R  =  ΔQ ⋈ σ[b ∈ π[a](ΔQ)](R)           if the join asks for Q.a = R.b
 
-so of each stored relation only rows with keys that reach it are fetched. All of this is decided once, from the plan
+so of each stored relation only rows with keys that reach it are fetched. Where nothing leads into a relation all of it
+is asked for, by no column and the one key (), which is answered of few rows. All of this is decided once, from the plan
 alone. Each operator gives net rows, so that no expression sees entries that cancel. Rows that are known to differ stay
 a list of entries: to put a row into a bag is to hash all of its values. A plan is not compiled if a stored relation
 stays out of reach, and a run is given up where more rows come than rows are good for.
@@ -26,7 +27,7 @@ from tidemark.algebra.cache import PerPlan, is_tangled
 from tidemark.algebra.columns import columns_read
 from tidemark.algebra.compiled import Of, compiled_row, holds, key_of
 from tidemark.algebra.compiled import compiled as compiled_expression
-from tidemark.algebra.expressions import TRUE, Call, Column, Expression, conjunction, conjuncts
+from tidemark.algebra.expressions import TRUE, Call, Column, Expression, Literal, conjunction, conjuncts
 from tidemark.algebra.plans import (
     Aggregate,
     Difference,
@@ -149,7 +150,8 @@ def steps(plan: Plan) -> Steps | None:
 def _compiled(plan: Plan) -> Steps | None:
     if (is_tangled(plan) and relations_of(plan)) or sum(1 for _ in walk(plan)) > MOST_PARTS:
         return None
-    evaluate = _Compiler(plan).closed(plan)
+    followed = _Compiler(plan)
+    evaluate = followed.closed(plan) or _Compiler(plan, followed).closed(plan)
     return None if evaluate is None else Steps(_names(plan), lambda run: as_bag(evaluate(run)))
 
 
@@ -158,9 +160,14 @@ _names: Final = PerPlan(lambda plan: tuple(dict.fromkeys(part.name for part in w
 
 
 class _Compiler:
-    """Compiles the parts of one plan, each once for the columns that it is bound by."""
+    """Compiles the parts of one plan, each once for the columns that it is bound by.
 
-    def __init__(self, plan: Plan) -> None:
+    One that has another ``followed`` before it, which reads only what keys lead into, takes from it what it can, and
+    reads the other stored relations as a whole.
+    """
+
+    def __init__(self, plan: Plan, followed: _Compiler | None = None) -> None:
+        self._followed = followed
         leaves: dict[Plan, str] = {part: part.relation for part in walk(plan) if isinstance(part, Stored)}
         self._read = columns_read(plan, named=leaves)
         self._closed: dict[int, Closed | None] = {}
@@ -175,7 +182,7 @@ class _Compiler:
 
     def closed(self, plan: Plan) -> Closed | None:
         if id(plan) not in self._closed:
-            found = self._closed_part(plan)
+            found = (self._followed and self._followed.closed(plan)) or self._closed_part(plan)
             if found is not None and id(plan) in self._repeated and plan.inputs():
                 found = _once(id(plan), found)
             self._closed[id(plan)] = found
@@ -188,6 +195,10 @@ class _Compiler:
             case Values(rows=rows):
                 bag = summed([(row, 1) for row in rows])
                 return lambda run: bag
+            case Stored():
+                return self._whole(plan)
+            case Filter(input=Stored()) if _is_chosen(plan):
+                return None  # by constants its rows are found sooner (``lookups.py``)
             case Union(parts=parts):
                 return _union([self.closed(part) for part in parts])
             case Join():
@@ -201,8 +212,18 @@ class _Compiler:
                 return lambda run: apply(one(run), other(run))
         return _after(_unary(plan), self.closed(plan.inputs()[0])) if len(plan.inputs()) == 1 else None
 
+    def _whole(self, leaf: Stored) -> Closed | None:
+        if self._followed is None:
+            return None
+        finding = self._finding(leaf, ())
+        return lambda run: _flat(finding(run, _ALL))
+
+    def _follows(self, plan: Plan) -> bool:
+        """Whether the plan is followed from what is given, and nothing is read as a whole for it."""
+        return self._followed is None or self._followed.closed(plan) is not None
+
     def _closed_join(self, plan: Join) -> Closed | None:
-        for is_left in (True, False):
+        for is_left in (True, False) if self._follows(plan.left) else (False, True):
             first = self.closed(plan.left if is_left else plan.right)
             rest = None if first is None else self._rest(plan, is_left=is_left)
             if first is not None and rest is not None:
@@ -238,7 +259,9 @@ class _Compiler:
         """The rows that have one of the keys in these columns, of which there is at least one."""
         key = (id(plan), columns)
         if key not in self._bound:
-            self._bound[key] = self._bound_part(plan, columns)
+            self._bound[key] = (self._followed and self._followed.bound(plan, columns)) or self._bound_part(
+                plan, columns
+            )
         return self._bound[key]
 
     def _bound_part(self, plan: Plan, columns: Columns) -> Bound | None:
@@ -297,7 +320,12 @@ class _Compiler:
                 alike[1].setdefault(right, sides[0][left])
             if right in sides[1]:
                 alike[0].setdefault(left, sides[1][right])
-        for number in sorted((0, 1), key=lambda n: (-len(alike[n]), self.closed((plan.left, plan.right)[n]) is None)):
+
+        def promise(number: int) -> tuple[int, bool, bool]:
+            side = (plan.left, plan.right)[number]
+            return -len(alike[number]), self.closed(side) is None, not _is_chosen(side)
+
+        for number in sorted((0, 1), key=promise):
             places, is_left = alike[number], number == 0
             if not places:
                 continue
@@ -351,6 +379,9 @@ class _Compiler:
 
 
 # What is done with rows
+
+_ALL: Final[Keys] = ((),)
+"""The key, in no column, of all rows."""
 
 
 def _once(name: int, evaluate: Closed) -> Closed:
@@ -582,6 +613,22 @@ def _origin(plan: Plan, column: int) -> int | None:
             return column if any(part.index == column for part in partition) else None
     return None
 
+
+_CHOOSING: Final = frozenset({"eq", "in_list", "like"})
+
+
+def _has_constants(plan: Plan) -> bool:
+    chosen = (part.predicate for part in walk(plan) if isinstance(part, Filter))
+    conditions = (condition for predicate in chosen for condition in conjuncts(predicate))
+    return any(isinstance(c, Call) and c.function in _CHOOSING and _is_constant(c.arguments[1:]) for c in conditions)
+
+
+def _is_constant(arguments: Sequence[Expression]) -> bool:
+    return all(isinstance(argument, Literal) for argument in arguments)
+
+
+_is_chosen: Final = PerPlan(_has_constants)
+"""Whether columns of a plan must have constant values: few of its rows do, so that it is best looked into first."""
 
 Pairs: TypeAlias = dict[tuple[int, int], Expression]
 
