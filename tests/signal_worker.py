@@ -50,10 +50,11 @@ def rolled_back(db: tm.Database) -> None:
 
 
 class Worker:
-    """Commits one number after the other. After an interrupt it looks whether the last one is there."""
+    """Commits one number after the other. After an interrupt it looks whether the last one is there: until then that
+    one is tried, and may be there or not."""
 
     def __init__(self, db: tm.Database) -> None:
-        self._db, self.number, self._is_tried = db, 1, False
+        self._db, self.number, self.is_tried = db, 1, False
         self.is_at_work, self.interrupts = False, 0
 
     def pressed(self, *_: object) -> None:
@@ -64,13 +65,13 @@ class Worker:
     def attempt(self) -> None:
         try:
             self.is_at_work = True
-            if self._is_tried:
+            if self.is_tried:
                 rolled_back(self._db)
-            if not self._is_tried or not rows(self._db.query(f"SELECT n FROM done WHERE n = {self.number}")):
-                self._is_tried = True
+            if not self.is_tried or not rows(self._db.query(f"SELECT n FROM done WHERE n = {self.number}")):
+                self.is_tried = True
                 commit(self._db, self.number)
             self.is_at_work = False
-            self.number, self._is_tried = self.number + 1, False
+            self.number, self.is_tried = self.number + 1, False
         except KeyboardInterrupt:
             self.is_at_work = False
             self.interrupts += 1
@@ -90,7 +91,7 @@ def main(target: str, count: int, interrupts: int) -> None:
     while worker.interrupts < interrupts:
         worker.attempt()
     print("enough", flush=True)
-    while worker.number <= count:
+    while worker.number <= count or worker.is_tried:
         worker.attempt()
     check_invariant(db)
     done = worker.number - 1

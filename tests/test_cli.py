@@ -315,7 +315,7 @@ CHECKPOINT;
 """)
         )
         assert "\nthe first\n  version 3: t +1\n\n  phases, in microseconds\n    parse " in output
-        assert re.search(r"\n    v +autonomous +1 +1 +0 +\d+  the change alone is enough: t\n", output)
+        assert re.search(r"\n    v +autonomous +1 +1 +0 +[\d,]+  the change alone is enough: t\n", output)
         assert "\n  t −1\n\n  phases, in microseconds\n" in output
         assert "\n    EXPLAIN ANALYZE DELETE FROM t\n    INSERT INTO t VALUES (8)\n  v  +1 −1" in output
         assert output.endswith("\nv5  EXPLAIN ANALYZE INSERT INTO t VALUES (1)  T\n  no view changed\n")

@@ -62,7 +62,15 @@ INNER = {
     *("tx.bring", "tx.run", "tx.guarded_run", "tx.fetch", "tx.doom", "tx.must_not_be_doomed"),
     *("tx.call", "tx.change", "tx.redefine", "tx.derived_deltas", "tx.evaluate", "tx.keep", "tx.tick"),
     *("tx.reactions", "tx.has_reactions", "tx.pending"),
-    *("tx.finish", "tx.must_not_be_doomed", "tx.is_open", "tx.is_committed", "db.leave"),
+    *(
+        "tx.finish",
+        "tx.must_not_be_doomed",
+        "tx.is_open",
+        "tx.is_committed",
+        "db.leave",
+        "tx.derived_wave",
+        "tx.run_all",
+    ),
 }
 """Methods that the database uses itself."""
 
