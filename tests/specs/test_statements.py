@@ -13,6 +13,7 @@ from tidemark.session.commit import AFTERWARDS, INSTALL, PREPARE, STORE
 from tidemark.session.statements import STATEMENTS, Answered, Held, Kind, row_of
 from tidemark.sql.parse import script as parsing
 from tidemark.sql.parse import statements as st
+from tidemark.sql.parse import text
 from tidemark.sql.parse.script import parse_script
 from tidemark.sql.parse.text import Source
 
@@ -106,3 +107,16 @@ def test_every_phase_that_is_timed_has_words() -> None:
 
 def test_the_parser_takes_exactly_what_can_be_shown() -> None:
     assert [word.lower() for word in parsing.SHOWN] == list(SHOWN)
+
+
+def test_a_compiled_parser_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """sqlglot's compiled classes take no others as heirs, and deep nesting overflows their stack."""
+
+    class Compiled:
+        def __init__(self, dialect: object) -> None:
+            raise TypeError("interpreted classes cannot inherit from compiled")
+
+    monkeypatch.setattr(text, "_corrected", lambda parser: Compiled)
+    with pytest.raises(tm.TidemarkError, match="compiled form") as error:
+        tm.connect("reference").query("SELECT 1")
+    assert error.value.hint == "pip uninstall sqlglotc"

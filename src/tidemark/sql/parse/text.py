@@ -170,7 +170,15 @@ def _parser(dialect: str) -> Parser:
     """A parser for which CAST is the cast that fails where it cannot convert, also where a dialect's own gave NULL once
     (Spark's did before ANSI mode); TRY_CAST is another function. Prefix operators bind as they do in the dialect."""
     known = dialect_named(dialect)
-    return _corrected(known.parser_class)(dialect=known)
+    parser = _corrected(known.parser_class)
+    try:
+        return parser(dialect=known)
+    except TypeError as error:  # no class inherits from a compiled one, which deep nesting would crash besides
+        raise TidemarkError(
+            "unsupported",
+            "sqlglot is installed in its compiled form here, which cannot be used",
+            hint="pip uninstall sqlglotc",
+        ) from error
 
 
 @lru_cache(maxsize=8)
