@@ -18,7 +18,9 @@ from tests.support import Bag
 
 _NAMED_COLUMNS: Final = re.compile(r"(AS q\d+) \(c0(?:, c\d+)*\)")
 """Columns of a derived table that are called by the names which they have already; SQLite does not know the form."""
-_OTHERWISE: Final = re.compile(r"DISTINCT ON|VAR_|STDDEV|STRING_AGG|ARRAY_AGG|MEDIAN|PERCENTILE|LATERAL|\bROLLUP\b")
+_OTHERWISE: Final = re.compile(
+    r"DISTINCT ON|VAR_|STDDEV|STRING_AGG|ARRAY_AGG|MEDIAN|PERCENTILE|LATERAL|\bROLLUP\b|IGNORE NULLS"
+)
 _MOST_STEPS: Final = 3_000_000
 """Of its machine: an answer that takes longer is not waited for."""
 
