@@ -11,6 +11,7 @@ from collections.abc import Callable, Set
 import pyarrow as pa
 
 from tidemark.algebra.approximate import are_close
+from tidemark.algebra.functions import canonical
 from tidemark.algebra.history import as_of
 from tidemark.algebra.plans import Negate, Plan, Stored, union
 from tidemark.calculus.as_of import Block, resolve
@@ -54,7 +55,7 @@ def _at_tidemark(view: View, standing: Standing) -> Plan:
 def _without_close(found: pa.Table, approximate: Set[int]) -> pa.Table:
     """The differences without pairs that differ in approximate columns only, and there by less than the tolerance."""
     exact = [i for i in range(found.num_columns - 1) if i not in approximate]
-    entries = [tuple(column[i].as_py() for column in found.columns) for i in range(found.num_rows)]
+    entries = list(zip(*(map(canonical, column.to_pylist()) for column in found.columns), strict=True))
     expected: dict[tuple[object, ...], list[tuple[int, int]]] = {}
     for position, entry in enumerate(deltas.expanded_positions(found)):
         if entries[entry][-1] < 0:
