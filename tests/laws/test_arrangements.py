@@ -121,7 +121,10 @@ def check(arrangement: Arrangement, world: World, columns: tuple[int, ...]) -> N
     keys = world.keys(columns)
     shown = frozenset(arrangement.carried)
     wanted = expected(world.content, columns, keys, shown)
-    assert arrangement.matching(columns, keys, 10**6) == wanted
+    with pytest.MonkeyPatch.context() as patched:
+        for together in (1, 10**6):
+            patched.setattr("tidemark.storage.arrangements.TOGETHER", together)
+            assert arrangement.matching(columns, keys, 10**6) == wanted
     for key in keys[:4]:
         assert arrangement.matching(columns, [key], 10**6) == {k: bag for k, bag in wanted.items() if k == key}
     arrays = [
@@ -130,10 +133,10 @@ def check(arrangement: Arrangement, world: World, columns: tuple[int, ...]) -> N
     found = arrangement.matching_table(columns, arrays, 10**6)
     assert found is not None
     assert found.schema.equals(world.schema.weighted)
-    together = Counter[Row]()
+    whole = Counter[Row]()
     for bag in wanted.values():
-        together.update(bag)
-    assert deltas.to_bag(found) == together
+        whole.update(bag)
+    assert deltas.to_bag(found) == whole
 
 
 @settings(max_examples=examples(150), deadline=None)

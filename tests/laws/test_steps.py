@@ -46,7 +46,8 @@ from tidemark.algebra.windows import Bound, Frame, Unit, WindowCall, WindowFunct
 from tidemark.calculus.as_of import new, resolve
 from tidemark.calculus.chain import differentiate
 from tidemark.calculus.terms import distribute
-from tidemark.engines.local.steps import Columns, Keys, Run, TooMany, _Compiler, as_bag, steps
+from tidemark.engines.engine import Columns, Keys
+from tidemark.engines.local.steps import Run, TooMany, _Compiler, as_bag, steps
 from tidemark.engines.reference.evaluate import evaluate
 from tidemark.engines.reference.grouping import aggregate_value
 from tidemark.errors import TidemarkError

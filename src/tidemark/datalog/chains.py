@@ -72,10 +72,11 @@ def _early(part: Part, atoms: list[Atom]) -> bool:
 
 @dataclass(frozen=True)
 class Chain:
-    """A rule ready to be evaluated from one of its atoms."""
+    """A rule ready to be evaluated from one of its atoms. There is no ``head`` if the last bindings are what it
+    gives."""
 
     steps: tuple[Hop, ...]
-    head: Callable[[Row], Row]
+    head: Callable[[Row], Row] | None
     begin: Callable[[Iterable[Row]], Bindings]
 
     def derive(self, rows: Iterable[Row], relations: Mapping[str, Relation]) -> set[Row]:
@@ -85,7 +86,7 @@ class Chain:
             if not bindings:
                 return set()
             bindings = step(bindings, relations)
-        return set(map(self.head, bindings))
+        return set(bindings if self.head is None else map(self.head, bindings))
 
 
 def chain_of(rule: DatalogRule, start: int) -> Chain:
@@ -128,7 +129,8 @@ def _compiled(rule: DatalogRule, start: int) -> Chain:
 def _beginning(atom: Atom, needed: frozenset[int]) -> tuple[Callable[[Iterable[Row]], Bindings], tuple[int, ...]]:
     constants, new, equal = _positions(atom, ())[1:]
     kept = tuple(index for index in new if index in needed)
-    cells = cells_at(tuple(new[index] for index in kept))
+    positions = tuple(new[index] for index in kept)
+    is_whole, cells = positions == tuple(range(len(atom.arguments))), cells_at(positions)
 
     def begin(rows: Iterable[Row]) -> Bindings:
         if constants or equal:
@@ -137,7 +139,7 @@ def _beginning(atom: Atom, needed: frozenset[int]) -> tuple[Callable[[Iterable[R
                 for row in rows
                 if all(row[p] == v for p, v in constants) and all(row[p] == row[q] for p, q in equal)
             )
-        return set(map(cells, rows))
+        return list(rows) if is_whole else set(map(cells, rows))
 
     return begin, kept
 
@@ -196,33 +198,50 @@ def _join(atom: Atom, layout: tuple[int, ...], needed: frozenset[int]) -> tuple[
     _, _, new, equal = _positions(atom, layout)
     old_kept = tuple(place for place, index in enumerate(layout) if index in needed)
     new_kept = tuple(index for index in new if index in needed)
-    new_cells, kept_cells = cells_at(tuple(new[index] for index in new_kept)), cells_at(old_kept)
-    found_key = cells_at(positions)
+    kept_cells, after = cells_at(old_kept), tuple(layout[place] for place in old_kept) + new_kept
+    if not new_kept and not equal:
+        return _semijoin(atom, positions, key, None if after == layout else kept_cells), after
+    new_cells = cells_at(tuple(new[index] for index in new_kept))
 
     def join(bindings: Bindings, relations: Mapping[str, Relation]) -> Bindings:
-        groups: dict[Row, list[Row]] = {}
+        groups = dict[Row, list[Row]]()
         for binding in bindings:
             groups.setdefault(key(binding), []).append(kept_cells(binding))
-        result: set[Row] = set()
-        for row in relations[atom.predicate].matching(positions, groups.keys()):
-            if not equal or all(row[p] == row[q] for p, q in equal):
-                added = new_cells(row)
-                for kept in groups[found_key(row)]:
-                    result.add(kept + added)
-        return result
+        found = relations[atom.predicate].by_key(positions, groups.keys())
+        there = [(rows, kept) for one, kept in groups.items() if (rows := found.get(one))]
+        if equal:
+            there = [([row for row in rows if all(row[p] == row[q] for p, q in equal)], kept) for rows, kept in there]
+        if not old_kept:
+            return {new_cells(row) for rows, _ in there for row in rows}
+        return {one + added for rows, kept in there for added in map(new_cells, rows) for one in kept}
 
-    return join, tuple(layout[place] for place in old_kept) + new_kept
+    return join, after
+
+
+def _semijoin(atom: Atom, positions: Positions, key: Callable[[Row], Row], cells: Callable[[Row], Row] | None) -> Hop:
+    """The bindings, or some cells of them, for which there is a row."""
+
+    def semijoin(bindings: Bindings, relations: Mapping[str, Relation]) -> Bindings:
+        keys = [key(binding) for binding in bindings]
+        there = relations[atom.predicate].holding(positions, set(keys))
+        if not there:
+            return ()
+        kept = [binding for one, binding in zip(keys, bindings, strict=True) if one in there]
+        return kept if cells is None else set(map(cells, kept))
+
+    return semijoin
 
 
 def _anti_join(negation: Not, layout: tuple[int, ...]) -> Hop:
     positions, key = _keys(negation.atom, layout)
 
     def anti_join(bindings: Bindings, relations: Mapping[str, Relation]) -> Bindings:
-        asked = {key(binding) for binding in bindings}
-        if negation.strict:
-            asked = {one for one in asked if None not in one}
-        found = set(map(cells_at(positions), relations[negation.atom.predicate].matching(positions, asked)))
-        return [binding for binding in bindings if key(binding) not in found]
+        keys = [key(binding) for binding in bindings]
+        asked = {one for one in keys if None not in one} if negation.strict else set(keys)
+        found = relations[negation.atom.predicate].holding(positions, asked)
+        if not found:
+            return bindings
+        return [binding for one, binding in zip(keys, bindings, strict=True) if one not in found]
 
     return anti_join
 
@@ -243,10 +262,11 @@ def _placed(expression: Expression, layout: tuple[int, ...]) -> Expression:
     return transform(expression, lambda e: replace(e, index=layout.index(e.index)) if isinstance(e, Column) else None)
 
 
-def _picker(head: Atom, layout: tuple[int, ...]) -> Callable[[Row], Row]:
+def _picker(head: Atom, layout: tuple[int, ...]) -> Callable[[Row], Row] | None:
     cells = [(layout.index(a.index), None) if isinstance(a, Var) else (-1, _constant(a)) for a in head.arguments]
     if all(place >= 0 for place, _ in cells):
-        return cells_at(tuple(place for place, _ in cells))
+        places = tuple(place for place, _ in cells)
+        return None if places == tuple(range(len(layout))) else cells_at(places)
     return lambda binding: tuple(binding[place] if place >= 0 else value for place, value in cells)
 
 

@@ -9,10 +9,10 @@ Rows are sets: whoever keeps a bag gives each row once, and a change only where 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from operator import itemgetter
-from typing import Protocol
+from typing import Final, Protocol
 
 from tidemark.algebra.scalar import Row
 
@@ -30,6 +30,14 @@ class Lookup(Protocol):
 class Relation(Protocol):
     def matching(self, positions: Positions, keys: Collection[Row]) -> Iterable[Row]: ...
 
+    def by_key(self, positions: Positions, keys: Set[Row]) -> Mapping[Row, Sequence[Row]]:
+        """The same rows by their keys. Others may be there, too."""
+        ...
+
+    def holding(self, positions: Positions, keys: Set[Row]) -> Set[Row]:
+        """The keys that have a row."""
+        ...
+
 
 class IndexedRows:
     """A set of rows that only grows, in the order of arrival, with an index for each combination of columns asked for.
@@ -41,6 +49,7 @@ class IndexedRows:
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         self.order: list[Row] = []
+        """The rows in the order in which they came."""
         self._rows: set[Row] = set()
         self._indexes: dict[Positions, dict[Row, list[Row]]] = {}
         self.add(rows)
@@ -61,28 +70,38 @@ class IndexedRows:
 
     def add(self, rows: Iterable[Row]) -> list[Row]:
         """Those of the rows that were not there."""
-        added = []
-        for row in rows:
-            if row not in self._rows:
-                self._rows.add(row)
-                self.order.append(row)
-                added.append(row)
+        there = self._rows
+        added = [row for row in dict.fromkeys(rows) if row not in there]
+        if not added:
+            return added
+        there.update(added)
+        self.order += added
         for positions, index in self._indexes.items():
-            key = cells_at(positions)
-            for row in added:
-                index.setdefault(key(row), []).append(row)
+            if positions:
+                _sort_into(index, added, positions)
         return added
 
     def matching(self, positions: Positions, keys: Collection[Row]) -> Iterable[Row]:
         if not positions:
             return self.order if keys else ()
+        index = self._index(positions)
+        return [row for one in keys for row in index.get(one, ())]
+
+    def by_key(self, positions: Positions, keys: Set[Row]) -> Mapping[Row, Sequence[Row]]:
+        return self._index(positions) if self.order else _NO_ROWS
+
+    def holding(self, positions: Positions, keys: Set[Row]) -> Set[Row]:
+        if not self.order:
+            return _NO_KEYS
+        return keys & (self._rows if positions == self.columns else self._index(positions).keys())
+
+    def _index(self, positions: Positions) -> dict[Row, list[Row]]:
         index = self._indexes.get(positions)
         if index is None:
-            index = self._indexes[positions] = {}
-            key = cells_at(positions)
-            for row in self.order:
-                index.setdefault(key(row), []).append(row)
-        return [row for one in keys for row in index.get(one, ())]
+            index = self._indexes[positions] = {} if positions else {(): self.order}
+            if positions:
+                _sort_into(index, self.order, positions)
+        return index
 
 
 class Remembered:
@@ -109,14 +128,22 @@ class Remembered:
         self._sorted: set[tuple[Positions, Row, Positions]] = set()
 
     def matching(self, positions: Positions, keys: Collection[Row]) -> Iterable[Row]:
+        known = self.by_key(positions, dict.fromkeys(keys).keys())
+        return [row for key in keys for row in known[key]]
+
+    def by_key(self, positions: Positions, keys: Set[Row]) -> Mapping[Row, Sequence[Row]]:
         known = self._found.setdefault(positions, {})
-        if any(key not in known for key in keys):
-            self._derive(positions, keys)
+        if not keys <= known.keys():
+            self._derive(positions, [key for key in keys if key not in known])
             missing = [key for key in keys if key not in known]
             if missing:
                 foreseen = (key for key in self._foreseen.pop(positions, ()) if key not in known)
                 self._ask(positions, dict.fromkeys((*missing, *foreseen)))
-        return [row for key in keys for row in known[key]]
+        return known
+
+    def holding(self, positions: Positions, keys: Set[Row]) -> Set[Row]:
+        known = self.by_key(positions, keys)
+        return {key for key in keys if known[key]}
 
     def foresee(self, positions: Positions, keys: Iterable[Row]) -> None:
         """These keys will probably be asked for."""
@@ -133,11 +160,11 @@ class Remembered:
         """Learn of the keys what is known by fewer columns."""
         known = self._found[positions]
         for fewer, found in self._found.items():
-            if len(fewer) < len(positions) and set(fewer) <= set(positions):
+            if found and len(fewer) < len(positions) and set(fewer) <= set(positions):
                 part_of = cells_at(tuple(positions.index(position) for position in fewer))
                 for key in keys:
                     part = part_of(key)
-                    if key not in known and part in found:
+                    if part in found:
                         self._sort(fewer, part, positions)
                         known.setdefault(key, [])
 
@@ -158,10 +185,44 @@ class NewState:
         self.old, self.deleted, self.more = old, deleted, more
 
     def matching(self, positions: Positions, keys: Collection[Row]) -> Iterable[Row]:
+        found = self.by_key(positions, dict.fromkeys(keys).keys())
+        return [row for key in keys for row in found.get(key, ())]
+
+    def by_key(self, positions: Positions, keys: Set[Row]) -> Mapping[Row, Sequence[Row]]:
         # A key that is all of a deleted row finds nothing in r but that row.
-        wanted = [key for key in keys if key not in self.deleted] if positions == self.deleted.columns else keys
-        kept = (row for row in self.old.matching(positions, wanted) if row not in self.deleted)
-        return [*kept, *self.more.matching(positions, keys)]
+        gone = keys & self.deleted.by_key(positions, keys).keys()
+        old = self.old.by_key(positions, keys - gone if positions == self.deleted.columns else keys)
+        more = self.more.by_key(positions, keys)
+        touched = gone | (keys & more.keys())
+        if not touched:
+            return old
+        found = {key: old[key] for key in keys if key in old}
+        for key in touched:
+            kept = (row for row in found.get(key, ()) if row not in self.deleted)
+            found[key] = [*kept, *more.get(key, ())]
+        return found
+
+    def holding(self, positions: Positions, keys: Set[Row]) -> Set[Row]:
+        if positions == self.deleted.columns or not self.deleted:
+            wanted = keys - self.deleted.holding(positions, keys)
+            return self.old.holding(positions, wanted) | self.more.holding(positions, keys)
+        found = self.by_key(positions, keys)
+        return {key for key in keys if found.get(key)}
+
+
+_NO_ROWS: Final[Mapping[Row, Sequence[Row]]] = {}
+_NO_KEYS: Final = frozenset[Row]()
+
+
+def _sort_into(index: dict[Row, list[Row]], rows: Iterable[Row], positions: Positions) -> None:
+    key_of = cells_at(positions)
+    for row in rows:
+        key = key_of(row)
+        known = index.get(key)
+        if known is None:
+            index[key] = [row]
+        else:
+            known.append(row)
 
 
 class Memory:

@@ -6,19 +6,30 @@ Things that threads borrow for a while and bring back, such as connections for r
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import Final, Generic, NoReturn, Protocol, TypeVar
+from typing import Final, Generic, NoReturn, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from tidemark.algebra.plans import Plan
+from tidemark.algebra.plans import Plan, Stored
+from tidemark.algebra.scalar import Row
 from tidemark.engines.limits import EngineLimits
 from tidemark.errors import TidemarkError
 from tidemark.storage.arrangements import Arrangements
 from tidemark.storage.commit import Commit, Forgetting, Loaded, Logged
-from tidemark.storage.delta import Rows
+from tidemark.storage.delta import Bag, Rows
+
+Columns: TypeAlias = tuple[int, ...]
+Keys: TypeAlias = Collection[Row]
+"""Different keys, in the order of the rows that they are of, so that answers come in the same order each time."""
+Entry: TypeAlias = tuple[Row, int]
+NetRows: TypeAlias = Bag | list[Entry]
+"""Net rows, no row twice and no weight zero: as a bag, or as a list where none was needed to see that they differ."""
+Index: TypeAlias = Mapping[Row, NetRows]
+LookUp: TypeAlias = Callable[[Stored, Columns, Keys, Columns | None], Index | None]
+"""See ``Evaluator.look_up``."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +108,11 @@ class Evaluator(Protocol):
         plan, or if the engine has no such way."""
         ...
 
+    def look_up(self, leaf: Stored, columns: Columns, keys: Keys, needed: Columns | None) -> Index | None:
+        """By key, the net rows of a stored relation that have one of these keys in these columns; None if there are too
+        many, or if nobody can tell. No key has a NULL. ``needed`` has the columns that must be filled, if not all."""
+        ...
+
     def iterates(self, iteration: Iteration, given: Mapping[str, pa.Table]) -> bool:
         """Whether the engine finds this set by itself; if not, that is better done from outside, round by round."""
         ...
@@ -111,9 +127,12 @@ class Evaluator(Protocol):
 
 
 class ByTables:
-    """What evaluates Arrow tables, and has no compiled steps."""
+    """What evaluates Arrow tables, and has neither compiled steps nor look-ups."""
 
     def follow(self, plan: Plan, given: Mapping[str, Rows]) -> Found | None:
+        return None
+
+    def look_up(self, leaf: Stored, columns: Columns, keys: Keys, needed: Columns | None) -> Index | None:
         return None
 
 

@@ -18,7 +18,18 @@ import pyarrow as pa
 
 from tidemark.algebra.plans import Fixpoint, Plan, Project, Stored, relations_of, transform, walk
 from tidemark.datalog.program import Program
-from tidemark.engines.engine import Engine, Evaluator, Found, Iteration, Memory, Snapshot, reads_only
+from tidemark.engines.engine import (
+    Columns,
+    Engine,
+    Evaluator,
+    Found,
+    Index,
+    Iteration,
+    Keys,
+    Memory,
+    Snapshot,
+    reads_only,
+)
 from tidemark.engines.limits import EngineLimits
 from tidemark.network import Network, Node, NodeKind, build
 from tidemark.network.build import Definition
@@ -220,6 +231,9 @@ class _Altered:
 
     def follow(self, plan: Plan, given: Mapping[str, Rows]) -> Found | None:
         return self._engine.follow(self._reading(plan), given)
+
+    def look_up(self, leaf: Stored, columns: Columns, keys: Keys, needed: Columns | None) -> Index | None:
+        return None if leaf.relation in self._altered else self._engine.look_up(leaf, columns, keys, needed)
 
     def fetch(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
         return self._engine.fetch(self._reading(plan), given)

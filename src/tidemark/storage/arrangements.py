@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -40,6 +41,8 @@ NEWEST_BYTES: Final = 600
 """About so much a row of the newest part takes."""
 RATIO: Final = 4
 """A run that is not so many times larger than what came after it becomes one with it."""
+TOGETHER: Final = 48
+"""So many keys are looked for at once."""
 MOST_OF_ONE_KEY: Final = 50_000
 """A key of more entries is left to the engine."""
 KEYS_PER_USE: Final = 64
@@ -94,9 +97,12 @@ class Arrangement:
             return False  # all rows are held by ``Whole``, without reading them again each time
         return columns == self.columns or (not self.left_out and columns == self.columns[: len(columns)])
 
-    def matching(self, columns: tuple[int, ...], keys: Iterable[Key], most: int) -> dict[Key, Found] | None:
+    def matching(self, columns: tuple[int, ...], keys: Collection[Key], most: int) -> dict[Key, Found] | None:
         """See ``Arrangements.matching``."""
         order, result = _order(columns), dict[Key, Found]()
+        if len(keys) >= TOGETHER and self.runs:
+            there = [key for key in keys if None not in key]
+            return self._find_together(there, there if order is None else list(map(itemgetter(*order), there)), most)
         for key in keys:
             if None in key:
                 continue
@@ -125,16 +131,46 @@ class Arrangement:
             low, high = run.find(codes)
             if high - low > most:
                 return None
-            for place in range(low, high):
-                row = run.row(place)
+            for row, weight in run.entries(low, high):
                 if self._is_exact or self._has_key(row, key):
-                    found[row] = found.get(row, 0) + run.weight(place)
+                    found[row] = found.get(row, 0) + weight
         newest = self._newest_by(len(key)).get(key)
         if newest is None and len(self.runs) == 1:
             return found
         for row, weight in (newest or {}).items():
             found[row] = found.get(row, 0) + weight
         return {row: weight for row, weight in found.items() if weight}
+
+    def _find_together(self, keys: Sequence[Key], ordered: Sequence[Key], most: int) -> dict[Key, Found] | None:
+        """The same for many keys, with what most of them find looked for at once."""
+        found: dict[Key, Found] = {}
+        if not keys:
+            return found
+        codes = [
+            np.fromiter(map(of, part), np.int64)
+            for of, part in zip(self._codes, zip(*ordered, strict=True), strict=False)
+        ]
+        for run in self.runs:
+            low, high = run.find_all(codes)
+            for place in np.flatnonzero(high > low).tolist():
+                first, last = int(low[place]), int(high[place])
+                if last - first > most:
+                    return None
+                rows = found.setdefault(keys[place], {})
+                for row, weight in run.entries(first, last):
+                    if self._is_exact or self._has_key(row, ordered[place]):
+                        rows[row] = rows.get(row, 0) + weight
+        newest = self._newest_by(len(codes))
+        if newest:
+            for key, one in zip(keys, ordered, strict=True):
+                if one in newest:
+                    rows = found.setdefault(key, {})
+                    for row, weight in newest[one].items():
+                        rows[row] = rows.get(row, 0) + weight
+        if newest or len(self.runs) > 1 or not self._is_exact:
+            netted = ((key, {row: weight for row, weight in rows.items() if weight}) for key, rows in found.items())
+            return {key: rows for key, rows in netted if rows}
+        return found
 
     def _has_key(self, row: Row, key: Key) -> bool:
         return all(row[column] == value for column, value in zip(self.columns, key, strict=False))
@@ -491,6 +527,11 @@ class Arrangements:
         held.recent += 1
         held.last = self._uses
         return held.arrangement
+
+    def holds(self, relation: str) -> bool:
+        """Whether the relation is arranged by anything."""
+        known = self._known.get(relation)
+        return known is not None and bool(known.held)
 
     def narrower(self, relation: str, columns: tuple[int, ...]) -> tuple[int, ...]:
         """The most of these columns by which the relation is arranged, for a question whose answer may hold more than

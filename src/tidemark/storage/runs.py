@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import datetime as dt
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from functools import cached_property
+from itertools import repeat
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -42,6 +43,8 @@ _NARROW_DIGITS: Final = 18
 _FITTING_BYTES: Final = 2**31 - 1
 """So many bytes of text have offsets of 32 bits."""
 _AT_ONCE: Final = 65_536
+FEW: Final = 4
+"""Up to so many rows are read one by one."""
 _PLAIN: Final = {Kind.SMALLINT: "i2", Kind.INT: "i4", Kind.BIGINT: "i8", Kind.DATE: "i4", Kind.TIMESTAMP: "i8"}
 KEYED: Final = frozenset({*_PLAIN, Kind.BOOLEAN, Kind.DECIMAL, Kind.VARCHAR})
 """The kinds of keys. Floating point has several forms of one value, and values with parts have no codes."""
@@ -181,6 +184,16 @@ def _reader(array: pa.Array, type_: Type) -> Callable[[int], Value]:
     return numbers.__getitem__  # type: ignore[no-any-return]
 
 
+def _range_reader(
+    array: pa.Array | None, type_: Type, read: Callable[[int], Value]
+) -> Callable[[int, int], Iterable[Value]]:
+    """Reads the values of a column from one place to before another."""
+    if array is not None and type_.is_integer and not array.null_count:
+        numbers = _view(np.ascontiguousarray(_numbers(array, type_)))
+        return lambda low, high: numbers[low:high].tolist()
+    return lambda low, high: map(read, range(low, high))
+
+
 def _text_reader(array: pa.Array) -> Callable[[int], Value]:
     _, places, texts = array.buffers()
     if texts is None:
@@ -226,6 +239,12 @@ class Run:
         types = self.schema.types
         return tuple(reader(self.columns[i], type_) if i in self.columns else _nothing for i, type_ in enumerate(types))
 
+    @cached_property
+    def _range_readers(self) -> tuple[Callable[[int, int], Iterable[Value]], ...]:
+        """The same for places that follow each other."""
+        known = zip(self.schema.types, self._readers, strict=True)
+        return tuple(_range_reader(self.columns.get(i), type_, read) for i, (type_, read) in enumerate(known))
+
     def find(self, codes: Sequence[int]) -> tuple[int, int]:
         """The places of rows whose first key columns have these codes: from the first to before the last."""
         low, high = 0, len(self.keys[0])
@@ -236,12 +255,17 @@ class Run:
             high = low + 1 if low + 1 == high or view[low + 1] != code else bisect_right(view, code, low, high)
         return low, high
 
-    def row(self, place: int) -> Key:
-        """A whole row, with None in the columns that are not carried."""
-        return tuple([read(place) for read in self._readers])
-
-    def weight(self, place: int) -> int:
-        return 1 if self.weights is None else int(self.weights[place])
+    def entries(self, low: int, high: int) -> Iterable[tuple[Key, int]]:
+        """Whole rows from one place to before another, with None in the columns that are not carried, and their
+        weights."""
+        if high - low <= FEW:
+            readers, weights = self._readers, self.weights
+            return [
+                (tuple([read(place) for read in readers]), 1 if weights is None else int(weights[place]))
+                for place in range(low, high)
+            ]
+        rows = zip(*[read(low, high) for read in self._range_readers], strict=True)
+        return zip(rows, repeat(1) if self.weights is None else self.weights[low:high].tolist(), strict=False)
 
     def find_all(self, codes: Sequence[Numbers]) -> tuple[Numbers, Numbers]:
         """The same for many keys at once, given by column, which are best sorted."""

@@ -9,7 +9,7 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NoReturn, TypeAlias
@@ -35,11 +35,21 @@ from tidemark.engines.duckdb.settings import bytes_of, config, configure, lock, 
 from tidemark.engines.duckdb.statements import Plain, Statements, few_rules, plain
 from tidemark.engines.duckdb.tables import StoredRelation, alter, create, drop, prepare
 from tidemark.engines.duckdb.tail import Entry, Tail, combined, entry_of, must_have_no_tide, roll_back
-from tidemark.engines.engine import Evaluator, Found, Iteration, Lending, Memory, reads_only
+from tidemark.engines.engine import (
+    Columns,
+    Evaluator,
+    Found,
+    Index,
+    Iteration,
+    Keys,
+    Lending,
+    Memory,
+    reads_only,
+)
 from tidemark.engines.limits import DUCKDB, DuckDBLimits
 from tidemark.engines.local.arrow import joined
 from tidemark.engines.local.lookups import Question, near
-from tidemark.engines.local.steps import Index, by_key, evaluate_few, given_rows
+from tidemark.engines.local.steps import by_key, evaluate_few, given_rows
 from tidemark.engines.opening import PASSING, must_be_a_place, not_a_database, opening, told
 from tidemark.engines.sqltext.recursion import given_to
 from tidemark.errors import TidemarkError
@@ -263,7 +273,7 @@ class DuckDBEngine:
         or by a statement."""
         if self._by_statements:
             return self._statements.weighted(plan, given)
-        few = evaluate_few(plan, given_rows(plan, given), self._matching)
+        few = evaluate_few(plan, given_rows(plan, given), self.look_up)
         if few is not None:
             return few.rows.table
         reached, rows = near(plan, given, self._lookups)
@@ -277,14 +287,13 @@ class DuckDBEngine:
         return self._statements.weighted(reached, tables) if found is None else found
 
     def follow(self, plan: Plan, given: Mapping[str, Rows]) -> Found | None:
-        return None if self._by_statements else evaluate_few(plan, given, self._matching)
+        return None if self._by_statements else evaluate_few(plan, given, self.look_up)
 
     @hearing_interrupts()
-    def _matching(
-        self, leaf: Stored, columns: tuple[int, ...], keys: Collection[Row], needed: tuple[int, ...] | None
-    ) -> Index | None:
-        """Rows by key, as compiled steps ask for them: arranged, if they are, else by a question. Who asks for the same
-        keys again asks the same question."""
+    def look_up(self, leaf: Stored, columns: Columns, keys: Keys, needed: Columns | None) -> Index | None:
+        """Arranged, if they are, else by a question. Who asks for the same keys again asks the same question."""
+        if self._by_statements:
+            return None
         if self.arrangements is not None:
             held = self.arrangements.serving(leaf.relation, columns, needed, len(keys))
             if held is not None and len(held.schema) == len(leaf.schema):

@@ -52,21 +52,10 @@ from tidemark.algebra.plans import (
     walk,
 )
 from tidemark.algebra.scalar import Row
-from tidemark.engines.engine import Found
+from tidemark.engines.engine import Columns, Entry, Found, Index, Keys, LookUp, NetRows
 from tidemark.engines.limits import PROCESS
 from tidemark.engines.local.groups import aggregated, first_rows, windowed
 from tidemark.storage.delta import Bag, Rows
-
-Keys: TypeAlias = Collection[Row]
-"""Different keys, in the order of the rows that they are of, so that answers come in the same order each time."""
-Columns: TypeAlias = tuple[int, ...]
-Entry: TypeAlias = tuple[Row, int]
-NetRows: TypeAlias = Bag | list[Entry]
-"""Net rows, no row twice and no weight zero: as a bag, or as a list where none was needed to see that they differ."""
-Index: TypeAlias = Mapping[Row, NetRows]
-Matching: TypeAlias = Callable[[Stored, Columns, Keys, Columns | None], Index | None]
-"""By key, the rows of a stored relation that have one of these keys in these columns; None if there are too many, or if
-nobody can tell. No key has a NULL. The last argument has the columns that must be filled, if not all."""
 
 
 def entries_of(rows: NetRows) -> Collection[Entry]:
@@ -91,7 +80,7 @@ class Run:
     were."""
 
     given: Mapping[str, Bag]
-    matching: Matching
+    look_up: LookUp
     most: int
     read: dict[str, int] = field(default_factory=dict)
     known: dict[int, NetRows] = field(default_factory=dict)
@@ -130,12 +119,12 @@ def nothing_stored(leaf: Stored, columns: Columns, keys: Keys, needed: Columns |
     """For plans over what is given alone."""
 
 
-def evaluate_few(plan: Plan, given: Mapping[str, Rows], matching: Matching = nothing_stored) -> Found | None:
+def evaluate_few(plan: Plan, given: Mapping[str, Rows], look_up: LookUp = nothing_stored) -> Found | None:
     """The plan's net rows, or None if it is not compiled or not a matter of a few rows."""
     found = steps(plan)
     if found is None or sum([given[name].count for name in found.names]) > PROCESS.few_changed:
         return None
-    run = Run({name: given[name].bag for name in found.names}, matching, PROCESS.few_met)
+    run = Run({name: given[name].bag for name in found.names}, look_up, PROCESS.few_met)
     try:
         return Found(Rows(plan.schema, bag=found.evaluate(run)), run.read)
     except TooMany:
@@ -481,7 +470,7 @@ def _looked_up(leaf: Stored, columns: Columns, needed: Columns | None) -> Findin
         for key in keys:
             if None in key:
                 return _with_null(run, leaf, columns, keys, needed)
-        found = run.matching(leaf, columns, keys, needed)
+        found = run.look_up(leaf, columns, keys, needed)
         if found is None:
             raise TooMany
         run.read[leaf.relation] = read = run.read.get(leaf.relation, 0) + sum(map(len, found.values()))

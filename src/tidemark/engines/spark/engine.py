@@ -13,7 +13,7 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,11 +24,21 @@ from pyspark.sql import SparkSession
 
 from tidemark.algebra.cache import PerPlan
 from tidemark.algebra.plans import Given, Plan, Project, Stored, transform, walk
-from tidemark.algebra.scalar import Row
 from tidemark.algebra.types import Schema
 from tidemark.engines.duckdb.lookups import arranged
 from tidemark.engines.duckdb.settings import bytes_of
-from tidemark.engines.engine import ByTables, Evaluator, Found, Iteration, Lending, Memory, reads_only
+from tidemark.engines.engine import (
+    ByTables,
+    Columns,
+    Evaluator,
+    Found,
+    Index,
+    Iteration,
+    Keys,
+    Lending,
+    Memory,
+    reads_only,
+)
 from tidemark.engines.limits import PROCESS, SPARK, EngineLimits
 from tidemark.engines.local.arrow import joined
 from tidemark.engines.local.lookups import near
@@ -56,7 +66,7 @@ from tidemark.errors import TidemarkError
 from tidemark.storage import delta as deltas
 from tidemark.storage.arrangements import MOST_OF_ONE_KEY, Arrangements, no_arrangements, shared
 from tidemark.storage.commit import Commit, Forgetting, Loaded, Logged, take_notes
-from tidemark.storage.delta import Bag, Rows
+from tidemark.storage.delta import Rows
 
 _Key: TypeAlias = tuple[str, tuple[DataFile, ...], tuple[str, ...]]
 """The folder, the base files and the columns, which are more after an alteration."""
@@ -234,12 +244,17 @@ class SparkEngine:
             return None
         with self._lock:
             self._must_be_open()
-            return evaluate_few(plan, given, self._matching)
+            return evaluate_few(plan, given, self._found)
 
-    def _matching(
-        self, leaf: Stored, columns: tuple[int, ...], keys: Collection[Row], needed: tuple[int, ...] | None
-    ) -> Mapping[Row, Bag] | None:
-        """Rows by key, as compiled steps ask for them, if they are arranged."""
+    def look_up(self, leaf: Stored, columns: Columns, keys: Keys, needed: Columns | None) -> Index | None:
+        """If they are arranged."""
+        if self.options.by_statements or self.arrangements is None:
+            return None
+        with self._lock:
+            self._must_be_open()
+            return self._found(leaf, columns, keys, needed)
+
+    def _found(self, leaf: Stored, columns: Columns, keys: Keys, needed: Columns | None) -> Index | None:
         if not self.rows(leaf.relation):
             return {}
         assert self.arrangements is not None

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.keys import RelationKeys, keys_of
-from tidemark.algebra.plans import Given, Plan, relations_of
+from tidemark.algebra.plans import Given, Plan, Stored, relations_of
 from tidemark.algebra.scalar import Row
 from tidemark.algebra.types import BIGINT, INT, Schema, Type
 from tidemark.calculus.as_of import Block, old, resolve
@@ -27,8 +27,10 @@ from tidemark.calculus.terms import distribute
 from tidemark.calculus.touched import restrict
 from tidemark.datalog.maintain import FactChange
 from tidemark.datalog.relations import Positions
+from tidemark.engines.engine import Engine
+from tidemark.engines.local.steps import entries_of
 from tidemark.passes import optimize
-from tidemark.storage.delta import from_bag, to_bag
+from tidemark.storage.delta import Bag, Rows, Tables
 
 Evaluate = Callable[[Plan, Mapping[str, pa.Table]], pa.Table]
 """An engine's way to the net rows of a resolved plan."""
@@ -53,17 +55,27 @@ class Readable:
 
 @dataclass
 class EngineLookup:
-    """A ``Lookup`` over readable plans; ``read`` counts the rows that came."""
+    """A ``Lookup`` over readable plans; ``read`` counts the rows that came.
+
+    What is stored is looked up, what follows from it is found by compiled steps, and all else is ``evaluated``.
+    """
 
     relations: Mapping[str, Readable]
-    given: Mapping[str, pa.Table]
+    given: Mapping[str, Rows]
+    engine: Engine
     evaluate: Evaluate
     read: int = 0
+
+    @property
+    def is_near(self) -> bool:
+        """Whether all of it is found in memory."""
+        held, plans = self.engine.arrangements, [readable.plan for readable in self.relations.values()]
+        return held is not None and all(isinstance(plan, Stored) and held.holds(plan.relation) for plan in plans)
 
     def matching(self, relation: str, positions: Positions, keys: Collection[Row]) -> Iterable[Row]:
         return self.weights(relation, positions, keys)
 
-    def weights(self, relation: str, positions: Positions, keys: Collection[Row]) -> dict[Row, int]:
+    def weights(self, relation: str, positions: Positions, keys: Collection[Row]) -> Bag:
         """The rows with their weights: a relation may hold a row more than once."""
         readable = self.relations[relation]
         if not positions:
@@ -74,14 +86,26 @@ class EngineLookup:
         wanted = dict.fromkeys(_as_stored(keys, schema), 1)
         if not wanted:
             return {}
-        return self._evaluated(plan, {**self.given, _KEYS: from_bag(wanted, schema)})
+        found = self._looked_up(readable.plan, positions, wanted) if isinstance(readable.plan, Stored) else None
+        return self._evaluated(plan, {**self.given, _KEYS: Rows(schema, bag=wanted)}) if found is None else found
 
-    def rows_of(self, plan: Plan) -> dict[Row, int]:
+    def _looked_up(self, stored: Stored, positions: Positions, wanted: Bag) -> Bag | None:
+        if any(None in key for key in wanted):
+            return None
+        index = self.engine.look_up(stored, positions, wanted, None)
+        if index is None:
+            return None
+        found = {row: weight for rows in index.values() for row, weight in entries_of(rows)}
+        self.read += len(found)
+        return found
+
+    def rows_of(self, plan: Plan) -> Bag:
         """The rows of any plan over what is stored and given, with their weights."""
         return self._evaluated(plan, self.given)
 
-    def _evaluated(self, plan: Plan, given: Mapping[str, pa.Table]) -> dict[Row, int]:
-        bag = to_bag(self.evaluate(plan, given))
+    def _evaluated(self, plan: Plan, given: Mapping[str, Rows]) -> Bag:
+        found = self.engine.follow(plan, given)
+        bag = found.rows.bag if found is not None else Rows.of(self.evaluate(plan, Tables(given))).bag
         self.read += len(bag)
         return bag
 
@@ -94,8 +118,10 @@ def _as_stored(keys: Collection[Row], schema: Schema) -> Iterable[Row]:
 
 def _fitting(values: Sequence[Value], type_: Type) -> Sequence[Value | object]:
     largest = _LARGEST.get(type_)
-    if largest is not None and all(type(value) is int and -largest <= value < largest for value in values):
-        return values
+    if largest is not None and set(map(type, values)) == {int}:
+        numbers: Sequence[int] = values  # type: ignore[assignment]
+        if -largest <= min(numbers) and max(numbers) < largest:
+            return values
     return [_number(v, type_) if isinstance(v, int | Decimal) and not isinstance(v, bool) else v for v in values]
 
 

@@ -29,7 +29,7 @@ from tidemark.datalog.plans import program_of
 from tidemark.datalog.program import Program
 from tidemark.engines.engine import Engine
 from tidemark.storage import delta as delta_tables
-from tidemark.storage.delta import from_bag
+from tidemark.storage.delta import as_rows, from_bag
 from tidemark.strategy.nodes import COMPLETE, DIFFERENTIAL, Node
 from tidemark.strategy.recursion.complete import iteration_of
 from tidemark.strategy.recursion.iterate import Iterating, may_iterate
@@ -91,7 +91,7 @@ class Recursion:
     def follow(self, given: Mapping[str, pa.Table], engine: Engine, *, at_any_cost: bool) -> Followed:
         """The deltas of all members."""
         evaluate = evaluation(engine)
-        lookup = EngineLookup(self.before, given, evaluate)
+        lookup = EngineLookup(self.before, as_rows(given), engine, evaluate)
         changes = self.parts.changes(lookup)
         iterating = self.iterating if self._is_iterated(given, engine) else None
         # Deletions go round by round through all that was derived, which may take longer than deriving it anew does.
@@ -99,7 +99,7 @@ class Recursion:
         if iterating is not None or not at_any_cost:
             limits = self._limits(given, engine)
         try:
-            found = maintain(self.program, lookup, changes, self.rules, limits)
+            found = maintain(self.program, lookup, changes, self.rules, limits, is_near=lookup.is_near)
         except TooFar as error:
             if iterating is not None:
                 return self._bounded(self._iterated(iterating, changes, given, engine, evaluate), engine)

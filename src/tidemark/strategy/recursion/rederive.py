@@ -19,7 +19,7 @@ from tidemark.datalog.plans import program_of
 from tidemark.datalog.program import Program
 from tidemark.datalog.rederive import DemandProgram, demand_program, rederive
 from tidemark.engines.engine import Engine
-from tidemark.storage.delta import from_bag
+from tidemark.storage.delta import as_rows, from_bag
 from tidemark.strategy.recursion.lookups import EngineLookup, Parts, weights_of
 from tidemark.strategy.settle import evaluation
 
@@ -61,7 +61,7 @@ def rederived(
 ) -> Rederived:
     """The exact changes of all predicates; TooFar if too many rows would have to be derived for them."""
     parts = Parts(rules.plans, block, keys)
-    lookup = EngineLookup(parts.before, given, evaluation(engine))
+    lookup = EngineLookup(parts.before, as_rows(given), engine, evaluation(engine))
     limits = RecursionLimits(engine.limits.rederivation_rounds, engine.limits.rederived_rows)
     found = rederive(rules.program, lookup, parts.changes(lookup), rules.demands, limits)
     schemas = rules.program.schemas
