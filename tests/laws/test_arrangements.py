@@ -291,13 +291,17 @@ def test_an_interrupt_in_the_midst_of_a_delta_leaves_none_that_has_half_of_it() 
     held = world.arranged(10**6, AT_ONCE)
     held.matching("r", (0,), [(1,)], None)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Arrangement, "_feed_row", interrupted)
+        patched.setattr(Arrangement, "_feed_newest", interrupted)
         with pytest.raises(KeyboardInterrupt):
             held.feed(1, {"r": delta_of({(1, 1): -1, (2, 2): -1}, world.schema)}, ())
     assert held.shown().num_rows == 0
 
 
-def interrupted(*_: object) -> None:
+feed_newest = Arrangement._feed_newest
+
+
+def interrupted(arrangement: Arrangement, bag: dict[Row, int]) -> None:
+    feed_newest(arrangement, dict(list(bag.items())[:1]))
     raise KeyboardInterrupt
 
 

@@ -123,9 +123,9 @@ class Remembered:
 
     def __init__(self, lookup: Lookup, relation: str) -> None:
         self._lookup, self._relation = lookup, relation
-        self._found: dict[Positions, dict[Row, list[Row]]] = {}
+        self._found: dict[Positions, dict[Row, Sequence[Row]]] = {}
         self._foreseen: dict[Positions, set[Row]] = {}
-        self._sorted: set[tuple[Positions, Row, Positions]] = set()
+        self._sorted: dict[tuple[Positions, Positions], set[Row]] = {}
 
     def matching(self, positions: Positions, keys: Collection[Row]) -> Iterable[Row]:
         known = self.by_key(positions, dict.fromkeys(keys).keys())
@@ -150,11 +150,11 @@ class Remembered:
         self._foreseen.setdefault(positions, set()).update(keys)
 
     def _ask(self, positions: Positions, keys: Collection[Row]) -> None:
+        found = dict[Row, list[Row]]()
+        _sort_into(found, self._lookup.matching(self._relation, positions, keys), positions)
         known = self._found[positions]
-        known.update({key: [] for key in keys})
-        key_of = cells_at(positions)
-        for row in self._lookup.matching(self._relation, positions, keys):
-            known[key_of(row)].append(row)
+        known.update(dict.fromkeys(keys, ()))
+        known.update(found)
 
     def _derive(self, positions: Positions, keys: Collection[Row]) -> None:
         """Learn of the keys what is known by fewer columns."""
@@ -162,20 +162,19 @@ class Remembered:
         for fewer, found in self._found.items():
             if found and len(fewer) < len(positions) and set(fewer) <= set(positions):
                 part_of = cells_at(tuple(positions.index(position) for position in fewer))
-                for key in keys:
-                    part = part_of(key)
-                    if part in found:
-                        self._sort(fewer, part, positions)
-                        known.setdefault(key, [])
+                there = [(key, part) for key in keys if (part := part_of(key)) in found]
+                self._sort(found, {part for _, part in there}, (fewer, positions))
+                for key, _ in there:
+                    known.setdefault(key, ())
 
-    def _sort(self, fewer: Positions, part: Row, positions: Positions) -> None:
-        """Sort the rows that one key by fewer columns found by more columns, once."""
-        if (fewer, part, positions) not in self._sorted:
-            self._sorted.add((fewer, part, positions))
-            key_of, sorted_ = cells_at(positions), dict[Row, list[Row]]()
-            for row in self._found[fewer][part]:
-                sorted_.setdefault(key_of(row), []).append(row)
-            self._found[positions] |= {k: rows for k, rows in sorted_.items() if k not in self._found[positions]}
+    def _sort(self, found: Mapping[Row, Sequence[Row]], parts: Set[Row], columns: tuple[Positions, Positions]) -> None:
+        """Sort the rows that keys by fewer columns found by more columns, once."""
+        known, done = self._found[columns[1]], self._sorted.setdefault(columns, set())
+        sorted_ = dict[Row, list[Row]]()
+        _sort_into(sorted_, (row for part in parts - done for row in found[part]), columns[1])
+        done |= parts
+        for key, rows in sorted_.items():
+            known.setdefault(key, rows)
 
 
 class NewState:

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemark.algebra.compiled import key_of
 from tidemark.algebra.scalar import Row
 from tidemark.algebra.types import Kind, Schema
 from tidemark.storage import delta as deltas
@@ -71,6 +72,7 @@ class Arrangement:
         self.schema, self.columns, self.carried = schema, columns, carried
         self._most_newest = newest_rows
         self.runs: tuple[Run, ...] = (run_of(rows, schema, columns, carried),)
+        self._key_of = key_of(columns)
         self._codes = tuple(code_of(schema.types[column]) for column in columns)
         self._is_exact = all(is_exact(schema.types[column]) for column in columns)
         self._carries = frozenset(carried)
@@ -232,31 +234,47 @@ class Arrangement:
             self._settle_newest()
             self._add_run(delta.select([*self.carried, delta.num_columns - 1]))
             return
-        whole = len(self._carries) == len(self.schema)
-        for row, weight in deltas.bag_of(delta).items():
-            self._feed_row(row if whole else self._projected(row), weight)
+        bag = deltas.bag_of(delta)
+        if len(self._carries) < len(self.schema):
+            bag = self._projected(bag)
+        self.left_out += self._feed_newest(bag)
         if self._newest_rows > self._most_newest:
             self._settle_newest()
 
-    def _projected(self, row: Row) -> Row:
-        return tuple(value if i in self._carries else None for i, value in enumerate(row))
+    def _projected(self, bag: Found) -> Found:
+        projected: Found = {}
+        for row, weight in bag.items():
+            carried = tuple([value if i in self._carries else None for i, value in enumerate(row)])
+            projected[carried] = projected.get(carried, 0) + weight
+        return {row: weight for row, weight in projected.items() if weight}
 
-    def _feed_row(self, row: Row, weight: int) -> None:
-        key = tuple([row[column] for column in self.columns])
-        if None in key:
-            self.left_out += 1
-            return
-        for width, by_key in self._newest.items():
-            rows = by_key.setdefault(key[:width], {})
-            before, after = len(rows), rows.get(row, 0) + weight
-            if after:
-                rows[row] = after
-            else:
-                del rows[row]
-            if width == len(key):
-                self._newest_rows += len(rows) - before
-            if not rows:
-                del by_key[key[:width]]
+    def _feed_newest(self, bag: Found) -> int:
+        """Take entries into the newest part, and say how many have NULL in the key."""
+        key_of, left_out = self._key_of, 0
+        for width, newest in self._newest.items():
+            is_part, left_out, grown = width < len(self.columns), 0, 0
+            for row, weight in bag.items():
+                key = key_of(row)
+                if None in key:
+                    left_out += 1
+                    continue
+                if is_part:
+                    key = key[:width]
+                rows = newest.get(key)
+                if rows is None:
+                    newest[key] = {row: weight}
+                    grown += 1
+                    continue
+                before, after = len(rows), rows.get(row, 0) + weight
+                if after:
+                    rows[row] = after
+                else:
+                    del rows[row]
+                    if not rows:
+                        del newest[key]
+                grown += len(rows) - before
+            self._newest_rows += 0 if is_part else grown
+        return left_out
 
     def _settle_newest(self) -> None:
         """The newest part becomes a run."""

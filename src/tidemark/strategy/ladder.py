@@ -329,7 +329,7 @@ def rederivation(visit: Visit) -> Done | None:
     except TidemarkError as error:
         raise named(error, visit.node) from error
     delta = wave.rederivations[key].deltas[rules.predicate]
-    return Done(Rows.of(delta), read, DIFFERENTIAL, f"rederivation on demand: {visit.labels}", made)
+    return Done(delta, read, DIFFERENTIAL, f"rederivation on demand: {visit.labels}", made)
 
 
 def recursion(visit: Visit) -> Done | None:
@@ -351,7 +351,7 @@ def recursion(visit: Visit) -> Done | None:
         read = wave.recursions[key].read
     found = wave.recursions[key]
     reason = found.reason if found.strategy == COMPLETE else f"{found.reason}: {visit.labels}"
-    return Done(Rows.of(found.deltas[plan.predicate]), read, found.strategy, reason)
+    return Done(found.deltas[plan.predicate], read, found.strategy, reason)
 
 
 def differentials(visit: Visit) -> Done | None:

@@ -28,8 +28,7 @@ from tidemark.datalog.maintenance import StratumRules, maintenance_rules
 from tidemark.datalog.plans import program_of
 from tidemark.datalog.program import Program
 from tidemark.engines.engine import Engine
-from tidemark.storage import delta as delta_tables
-from tidemark.storage.delta import as_rows, from_bag
+from tidemark.storage.delta import Rows, as_rows
 from tidemark.strategy.nodes import COMPLETE, DIFFERENTIAL, Node
 from tidemark.strategy.recursion.complete import iteration_of
 from tidemark.strategy.recursion.iterate import Iterating, may_iterate
@@ -44,7 +43,7 @@ PATIENCE: Final = 4
 class Followed:
     """The deltas of all members of a fixpoint, and how they were found."""
 
-    deltas: Mapping[str, pa.Table]
+    deltas: Mapping[str, Rows]
     strategy: str
     reason: str
     read: int
@@ -108,13 +107,13 @@ class Recursion:
             what = f"{error.rows:,} rows" if error.rounds is None else f"{error.rounds:,} rounds"
             return self._evaluated_again(given, engine, evaluate, what)
         schemas = dict(self.plan.members)
-        deltas = {name: from_bag(weights_of(found[name]), schema) for name, schema in schemas.items()}
+        deltas = {name: Rows(schema, bag=weights_of(found[name])) for name, schema in schemas.items()}
         return self._bounded(Followed(deltas, DIFFERENTIAL, "maintenance rules", lookup.read), engine)
 
     def _bounded(self, found: Followed, engine: Engine) -> Followed:
         """What was found, unless a member would have more rows than it may."""
         for name, delta in found.deltas.items():
-            if engine.rows(self.stored[name]) + delta_tables.growth(delta) > self.plan.max_rows:
+            if engine.rows(self.stored[name]) + delta.growth > self.plan.max_rows:
                 raise TooFar(name, rows=self.plan.max_rows)
         return found
 
@@ -140,7 +139,9 @@ class Recursion:
         delta, read = iterating.follow(
             {**dict.fromkeys(self.plan.sources, FactChange()), **changes}, given, engine, evaluate
         )
-        return Followed({self.plan.predicate: delta}, DIFFERENTIAL, "maintenance rules, iterated by the engine", read)
+        return Followed(
+            {self.plan.predicate: Rows.of(delta)}, DIFFERENTIAL, "maintenance rules, iterated by the engine", read
+        )
 
     def _is_iterated(self, given: Mapping[str, pa.Table], engine: Engine) -> bool:
         """Whether the engine iterates by itself here."""
@@ -164,7 +165,7 @@ class Recursion:
         deltas = {}
         for name, at in self.stored.items():
             stored = Stored(at, dict(self.plan.members)[name])
-            deltas[name] = evaluate(union((self.after[name], Negate(stored)), stored.schema), given)
+            deltas[name] = Rows.of(evaluate(union((self.after[name], Negate(stored)), stored.schema), given))
         read = sum(engine.rows(relation) for relation in relations_of(self.plan) if relation not in self.block.unstored)
         return Followed(deltas, COMPLETE, f"evaluated again: the rules would take more than {what}", read)
 

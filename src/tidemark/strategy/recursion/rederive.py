@@ -19,7 +19,7 @@ from tidemark.datalog.plans import program_of
 from tidemark.datalog.program import Program
 from tidemark.datalog.rederive import DemandProgram, demand_program, rederive
 from tidemark.engines.engine import Engine
-from tidemark.storage.delta import as_rows, from_bag
+from tidemark.storage.delta import Rows, as_rows
 from tidemark.strategy.recursion.lookups import EngineLookup, Parts, weights_of
 from tidemark.strategy.settle import evaluation
 
@@ -41,7 +41,7 @@ class Rules:
 class Rederived:
     """The deltas of all predicates, and how many rows were read and derived again for them."""
 
-    deltas: Mapping[str, pa.Table]
+    deltas: Mapping[str, Rows]
     read: int
     rederived: int
 
@@ -65,5 +65,5 @@ def rederived(
     limits = RecursionLimits(engine.limits.rederivation_rounds, engine.limits.rederived_rows)
     found = rederive(rules.program, lookup, parts.changes(lookup), rules.demands, limits)
     schemas = rules.program.schemas
-    deltas = {name: from_bag(weights_of(change), schemas[name]) for name, change in found.changes.items()}
+    deltas = {name: Rows(schemas[name], bag=weights_of(change)) for name, change in found.changes.items()}
     return Rederived(deltas, lookup.read, sum(found.rederived.values()))
