@@ -4,29 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
 
 import tidemark as tm
+from tests.memory import ARRANGED, OFF, STARVED
 from tidemark.algebra.functions import canonical, rank
 from tidemark.engines.duckdb import DuckDBEngine
-from tidemark.engines.limits import DUCKDB
 from tidemark.sql.catalog.catalog import View
-from tidemark.storage.arrangements import Admission
 
 Bag = Counter[tuple[Any, ...]]
 
-ARRANGED: Final = replace(DUCKDB, admission=Admission(10**9, least_uses=1, rows_at_once=10**9, newest_rows=2))
-"""Under these limits all that is looked up is arranged in memory when it is first asked for, in many small runs."""
 DUCKDB_ENGINES: Final[Mapping[str, Callable[[], DuckDBEngine]]] = {
     "duckdb": DuckDBEngine,
     "duckdb by statements": lambda: DuckDBEngine(by_statements=True, gather_at=3),
     "duckdb arranged": lambda: DuckDBEngine(limits=ARRANGED),
-    "duckdb starved": lambda: DuckDBEngine(memory=2_000),
+    "duckdb off": lambda: DuckDBEngine(memory=OFF),
+    "duckdb starved": lambda: DuckDBEngine(memory=STARVED),
 }
-"""As users have it; with no look-ups; with all of them from memory; with memory for next to nothing."""
+"""As users have it; with no look-ups; with all of them from memory, none, or memory for next to nothing."""
 
 
 def rows(table: pa.Table | None) -> list[tuple[Any, ...]]:

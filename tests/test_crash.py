@@ -23,7 +23,11 @@ WORKER = Path(__file__).parent / "crash_worker.py"
 def killed_after(target: str, first: int, commits: int, seconds: float, program: Path = WORKER) -> int:
     """Let a worker commit so often, and a moment more, kill it, and give the last number that it acknowledged."""
     worker = subprocess.Popen(
-        [sys.executable, str(program), target, str(first)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [sys.executable, "-m", f"tests.{program.stem}", target, str(first)],
+        cwd=program.parents[1],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     )
     assert worker.stdout is not None
     assert worker.stdout.readline().strip() == "ready"

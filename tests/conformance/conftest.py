@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tidemark as tm
-from tests.effort import IS_QUICK
+from tests.effort import IS_QUICK, LEVEL
 from tests.support import DUCKDB_ENGINES, check_invariant
 from tidemark.engines.spark import SparkEngine
 from tidemark.engines.spark.session import IN_PROCESS, ON_SPARK
@@ -20,7 +20,9 @@ SPARK: dict[str, dict[str, Any]] = {"spark": {}, "spark forced": ON_SPARK, "spar
 """As users have it; with all that is stored read by Spark; with statements of this process alone."""
 FORCED = "spark forced"
 HERE = ("reference", *DUCKDB_ENGINES)
-QUICK_WAYS = ("duckdb", "duckdb by statements", "duckdb", "duckdb arranged")
+LITTLE_MEMORY = ("duckdb off", "duckdb starved")
+"""The full run has one of them for each test, the long one both."""
+QUICK_WAYS = ("duckdb", "duckdb by statements", "duckdb", "duckdb arranged", "duckdb", "duckdb off", "duckdb starved")
 """Beside the reference the quick run has one of them for each test, the same one each time; the full run has all."""
 
 
@@ -40,8 +42,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if IS_QUICK:
         variants = variants[:1] if FORCED not in variants else (FORCED,)
     on_spark = [pytest.param(name, marks=pytest.mark.spark) for name in variants]
-    chosen = QUICK_WAYS[zlib.crc32(metafunc.definition.nodeid.encode()) % len(QUICK_WAYS)]
-    here = ("reference", chosen) if IS_QUICK else HERE
+    number = zlib.crc32(metafunc.definition.nodeid.encode())
+    here = ("reference", QUICK_WAYS[number % len(QUICK_WAYS)]) if IS_QUICK else HERE
+    if LEVEL == "all":
+        here = tuple(name for name in HERE if name != LITTLE_MEMORY[number % 2])
     metafunc.parametrize("engine", [*here, *on_spark], indirect=True)
 
 
