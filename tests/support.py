@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -12,18 +13,25 @@ import tidemark as tm
 from tests.memory import ARRANGED, OFF, STARVED
 from tidemark.algebra.functions import canonical, rank
 from tidemark.engines.duckdb import DuckDBEngine
+from tidemark.engines.limits import DUCKDB, Prices
 from tidemark.sql.catalog.catalog import View
 
 Bag = Counter[tuple[Any, ...]]
 
+AHEAD: Final = replace(
+    DUCKDB, least_ahead=1, part_ahead=10**9, prices_ahead=Prices(stage=1_000, statement=2_500, most_looked_up=0)
+)
+"""Under these each change is written before it is followed, and nodes of more than two stages are evaluated anew."""
 DUCKDB_ENGINES: Final[Mapping[str, Callable[[], DuckDBEngine]]] = {
     "duckdb": DuckDBEngine,
     "duckdb by statements": lambda: DuckDBEngine(by_statements=True, gather_at=3),
     "duckdb arranged": lambda: DuckDBEngine(limits=ARRANGED),
     "duckdb off": lambda: DuckDBEngine(memory=OFF),
     "duckdb starved": lambda: DuckDBEngine(memory=STARVED),
+    "duckdb ahead": lambda: DuckDBEngine(limits=AHEAD),
 }
-"""As users have it; with no look-ups; with all of them from memory, none, or memory for next to nothing."""
+"""As users have it; with no look-ups; with all of them from memory, none, or memory for next to nothing; with every
+change written before it is followed."""
 
 
 def rows(table: pa.Table | None) -> list[tuple[Any, ...]]:

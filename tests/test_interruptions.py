@@ -19,7 +19,8 @@ import pytest
 import tidemark as tm
 from tests.effort import LEVEL
 from tests.interruptions import Interruptions, Place, Unforeseen
-from tests.support import bag_of, rows
+from tests.support import AHEAD, bag_of, rows
+from tidemark.engines.duckdb import DuckDBEngine
 from tidemark.engines.spark import SparkEngine
 
 Row = tuple[Any, ...]
@@ -365,6 +366,19 @@ def test_a_sample_on_duckdb(tmp_path: Path, make: type[BaseException], share: fl
     interruptions = Interruptions(make, seed=SEED, share=share)
     run_all(trial, SMALL, interruptions)
     assert interruptions.count > 20, "hardly anything was interrupted: the test proves nothing"
+    trial.close()
+
+
+@pytest.mark.parametrize(
+    ("make", "share"), [(KeyboardInterrupt, 0.03), (Unforeseen, 0.02)], ids=["interrupt", "failure"]
+)
+def test_a_sample_on_duckdb_with_every_change_written_ahead(
+    tmp_path: Path, make: type[BaseException], share: float
+) -> None:
+    trial = Trial(tmp_path, lambda place: tm.Database(DuckDBEngine(str(place), limits=AHEAD)))
+    interruptions = Interruptions(make, seed=SEED, share=share)
+    run_all(trial, {"insert rows": insert_rows, "transaction": transact, "delete many": delete_many}, interruptions)
+    assert interruptions.count > 10, "hardly anything was interrupted: the test proves nothing"
     trial.close()
 
 

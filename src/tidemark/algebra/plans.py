@@ -102,7 +102,8 @@ class Values(_Leaf):
     columns_: Schema
 
     def __post_init__(self) -> None:
-        _require(all(len(row) == len(self.columns_) for row in self.rows), "a row of VALUES has the wrong length")
+        width = len(self.columns_)  # there may be very many rows
+        _require(set(map(len, self.rows)) <= {width}, "a row of VALUES has the wrong length")
 
 
 @dataclass(frozen=True)

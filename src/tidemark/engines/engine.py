@@ -136,6 +136,23 @@ class ByTables:
         return None
 
 
+class WritesAhead(Protocol):
+    """Writes changes where the engine's own evaluation sees them, before they are committed."""
+
+    def begin(self) -> None:
+        """From here on changes may be written, until they are committed or forgotten."""
+        ...
+
+    def write(self, relation: str, delta: pa.Table, key: tuple[int, ...]) -> None:
+        """Have the relation as it will be with its net change: that is what ``Stored`` denotes from here on. Whoever
+        reads beside this engine does not see it. ``key`` has columns that tell its rows apart, if any do."""
+        ...
+
+    def forget(self) -> None:
+        """Have everything as it was committed; nothing happens if nothing was begun."""
+        ...
+
+
 class Engine(Evaluator, Protocol):
     """Evaluates plans over stored and given relations, and makes commits durable.
 
@@ -146,6 +163,12 @@ class Engine(Evaluator, Protocol):
     """
 
     name: str
+
+    @property
+    def ahead(self) -> WritesAhead | None:
+        """Takes a large change before it is committed; the commit that follows has the very same deltas. None if this
+        engine does not do that, or reads."""
+        ...
 
     @property
     def arrangements(self) -> Arrangements | None:

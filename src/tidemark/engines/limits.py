@@ -44,6 +44,10 @@ class Prices:
     """More changed rows meet the stored ones in statements that read all of these."""
     met: float = 0.5
     """What a changed row costs at one place then."""
+    changed: float = 0
+    """What it costs beside that: to be handed over, made net and summed up."""
+    small_stage: float = 1_000
+    """A stage for few changed rows that meet nothing that is stored below."""
     statement: float = 12_000
     """Evaluating a node anew, beside its rows."""
     scanned: float = 0.25
@@ -58,6 +62,21 @@ class EngineLimits:
 
     prices: Prices = Prices()
     """By which a node is evaluated anew when its differentials would cost more."""
+
+    prices_ahead: Prices = Prices(
+        stage=2_500,
+        small_stage=300,
+        most_looked_up=0,
+        met=0.03,
+        changed=0.3,
+        statement=1_500,
+        scanned=0.02,
+        compared=0.06,
+    )
+    """The same where the change is written before it is followed: everything is a statement, over what is stored."""
+    least_ahead: int = 50_000
+    part_ahead: int = 16
+    """A change is written ahead if it has so many rows and is no smaller part than this of the relations changed."""
 
     worth_a_proof: int = 1_000_000
     """If so many rows stand below a step, it may take a proof about the statement to do without them."""

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from tidemark.analysis.autonomy.dml import AnalysedStatement
 from tidemark.engines.engine import Engine
+from tidemark.strategy.ahead import Keys, written_ahead
 from tidemark.strategy.cache import RefreshCache
 from tidemark.strategy.graph import Network
 from tidemark.strategy.ladder import asked_in_vain, beside, climb, within_reach
@@ -74,12 +75,17 @@ def propagate(
     engine: Engine,
     cache: RefreshCache,
     said: Callable[[], AnalysedStatement | None] = lambda: None,
+    keys: Keys | None = None,
 ) -> Wave:
     """Derive the deltas of all affected nodes from the net deltas of tables, and of all replaced views.
 
-    ``said`` gives the statement that made the deltas, if it is known and was the only one.
+    ``said`` gives the statement that made the deltas, if it is known and was the only one. With ``keys``, by which rows
+    of relations are told apart, a large change may be written ahead: it is about to be committed.
     """
     wave = Wave(changed, said=said)
+    ahead = None if keys is None else written_ahead(network, wave.rows, engine, keys)
+    if ahead is not None:
+        cache = cache.reading_ahead(ahead.relations)
     wave.follower = Later(network, engine, cache)
     front = Front(network, network.replaced)
     for name in tuple(wave.rows):
@@ -88,7 +94,9 @@ def propagate(
         if node.is_asked:
             wave.waiting[node.name] = node
             continue
-        climb(Visit(node, network, wave, engine, cache, is_beyond=node.name in wave.alone))
+        climb(Visit(node, network, wave, engine, cache, is_beyond=wave.is_beside_shared(node.name)))
+        if ahead is not None:
+            ahead.write(node.name, wave.rows)
         if node.name in wave.rows:
             front.reached(node.name, within_reach(node.name, network, wave, cache, engine.limits))
         elif node.kind is NodeKind.SHARED:

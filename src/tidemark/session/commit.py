@@ -52,9 +52,7 @@ def run(draft: Draft) -> None:
         if not draft.work.statements:
             return
         laps = Laps(draft.work.spent)
-        for phase in PREPARE:
-            laps.begin(phase.__name__)
-            draft = _observed(phase, draft)
+        draft = _prepared(draft, laps)
         laps.begin(STORE)
         underway = state.begin_commit(draft.stored, draft.work.catalog, draft.work.outcome)
         try:
@@ -70,6 +68,18 @@ def run(draft: Draft) -> None:
         state.end_commit()
         laps.begin(None)
         state.laps.take(draft.stored.version, laps.seconds)
+
+
+def _prepared(draft: Draft, laps: Laps) -> Draft:
+    """The draft through all phases before the commit point; if one fails, nothing is left that was written ahead."""
+    try:
+        for phase in PREPARE:
+            laps.begin(phase.__name__)
+            draft = _observed(phase, draft)
+    except BaseException:
+        draft.state.forget_ahead()
+        raise
+    return draft
 
 
 def _observed(phase: Phase, draft: Draft) -> Draft:
@@ -121,7 +131,7 @@ def derive(draft: Draft) -> Draft:
         read = state.network.read
         if known.serves(state.version, work.catalog, work.pending, read) and known.is_checked(read):
             return replace(draft, derivation=known.over(work.pending))
-    wave = state.propagate(work.catalog, work.pending, work.change)
+    wave = state.propagate(work.catalog, work.pending, work.change, is_last=True)
     made = Derivation(state.version, work.catalog, work.pending, work.change, work.pending, wave)
     return replace(draft, derivation=made)
 

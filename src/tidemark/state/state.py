@@ -282,10 +282,14 @@ class Store:
         pending: Mapping[str, pa.Table],
         change: Callable[[], BoundChange] | None = None,
         known: KnownFacts | None = None,
+        *,
+        is_last: bool = False,
     ) -> Wave:
-        """Derive what pending changes and other definitions do to the stored nodes that the catalog still needs."""
+        """Derive what pending changes and other definitions do to the stored nodes that the catalog still needs. The
+        last time before the commit a large change may be written ahead of it."""
         if catalog is self.catalog and known is None:
-            return propagate(self.network, pending, self.engine, self.refreshes, lambda: _as_a_whole(change))
+            keys = self.view_keys if is_last else None
+            return propagate(self.network, pending, self.engine, self.refreshes, lambda: _as_a_whole(change), keys)
         transition = self.transition(catalog)
         if not pending and not transition.replaced:
             return Wave({})
@@ -297,6 +301,11 @@ class Store:
         return propagate(transition.passing, pending, self.reading(catalog), refreshes)
 
     # The commit point
+
+    def forget_ahead(self) -> None:
+        """Nothing that was written ahead will be committed."""
+        if self.engine.ahead is not None:
+            self.engine.ahead.forget()
 
     def begin_commit(self, record: Commit, catalog: Catalog, outcome: Outcome) -> Underway:
         """A record is about to be handed to the engine: until ``end_commit`` storage alone says whether it is there."""

@@ -213,6 +213,7 @@ def as_altered(engine: Engine, altered: Mapping[str, Alteration]) -> Engine:
 class _Altered:
     """What reads rows reads them as they are altered; what is said of the database is what the engine says."""
 
+    ahead = None
     arrangements = None  # they have rows as they are stored
     idle_after = None
 

@@ -94,6 +94,9 @@ def net(table: pa.Table) -> pa.Table:
         return table
     if table.num_rows <= FEW and not any(has_forms(type_) for type_ in table.schema.types):
         return _net_of_few(table)
+    if table.num_rows > MANY and _are_told_apart(table):
+        weights = table.column(table.num_columns - 1)
+        return table if pc.all(pc.not_equal(weights, 0)).as_py() else table.filter(pc.not_equal(weights, 0))
     # Positional names, because a result may carry the same name twice and Arrow groups by name.
     names = [f"c{i}" for i in range(table.num_columns - 1)]
     positional = table.rename_columns([*names, WEIGHT]).combine_chunks()
@@ -101,6 +104,23 @@ def net(table: pa.Table) -> pa.Table:
     summed = summed.select([*names, f"{WEIGHT}_sum"])
     kept = summed.filter(pc.not_equal(summed.column(len(names)), 0))
     return without_codes(kept, positional).rename_columns(table.schema.names).cast(table.schema)
+
+
+TELLING: Final = 4
+"""So many columns of numbers tell most rows apart, if any do."""
+
+
+def _are_told_apart(table: pa.Table) -> bool:
+    """Whether a few columns of numbers, which are quick to compare, show that no row is there twice."""
+    columns = [i for i, type_ in enumerate(table.schema.types[:-1]) if pa.types.is_integer(type_)][:TELLING]
+    if not columns or len(columns) == table.num_columns - 1:
+        return False
+    first = table.column(columns[0])
+    if len(columns) == 1:
+        return bool(pc.count_distinct(first, mode="all").as_py() == table.num_rows)
+    told = pa.table([table.column(i) for i in columns], [str(i) for i in columns]).combine_chunks()
+    groups = told.group_by(told.column_names, use_threads=False).aggregate([])
+    return bool(groups.num_rows == table.num_rows)
 
 
 def has_forms(type_: pa.DataType) -> bool:
@@ -221,9 +241,16 @@ def _values(column: pa.ChunkedArray) -> list[Value]:
 
 def from_rows(rows: Iterable[Row], schema: Schema) -> pa.Table:
     listed = list(rows)
-    columns = list(zip(*listed, strict=True)) if listed else [()] * len(schema)
+    columns = _columns(listed) if listed else [()] * len(schema)
     arrays = [pa.array(column, field.type.arrow) for column, field in zip(columns, schema.fields, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema.arrow)
+
+
+def _columns(rows: Sequence[Row]) -> Sequence[Sequence[Value]]:
+    """The values of some rows by column. Many rows are not zipped: that takes an iterator for each of them."""
+    if len(rows) <= MANY:
+        return list(zip(*rows, strict=True))
+    return [[row[place] for row in rows] for place in range(len(rows[0]))]
 
 
 def from_bag(bag: Mapping[Row, int], schema: Schema) -> pa.Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -69,6 +70,17 @@ class RefreshCache:
     unchanged: Unchanged | None = None
     without_filters: bool = False
     without_autonomy: bool = False
+    reading: RefreshCache | None = None
+    """The same for blocks that are written ahead."""
+
+    def reading_ahead(self, relations: frozenset[str]) -> RefreshCache:
+        """What is worked out for blocks of which these relations are stored as of the end. Filters hold for them as
+        for others, and no result is kept: what changes is not told from what does not."""
+        if self.reading is None or self.reading.ahead != relations:
+            self.reading = found = copy(self)
+            found.plans, found.autonomous, found.recursions, found.reasons = {}, {}, {}, {}
+            found.unchanged, found.reading, found.ahead = None, None, relations
+        return self.reading
 
     def take_over(self, before: RefreshCache, old: Network, new: Network) -> None:
         """Keep what takes long to work out and holds still: how relations reach the nodes that are what they were."""

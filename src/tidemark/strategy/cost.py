@@ -1,6 +1,6 @@
 """What the differentials of a node cost beside evaluating it anew: by row counts and measured prices.
 
-    differentials  =  stages + changed rows × the places where they meet what is stored below the node
+    differentials  =  stages + changed rows + changed rows × the places where they meet what is stored below the node
     anew           =  a statement + rows below the node + rows on both sides of the comparison with what is stored
 
 A change that is a large part of a relation meets most of what stands beside it, row by row, and reading all of it at
@@ -11,6 +11,7 @@ bounds of its own.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -44,8 +45,26 @@ class Costs:
         met = f"{self.changed} changed rows at {self.places} places"
         return f"its differentials would cost more, {ways}: {met}, {self.below} rows below it and {self.own} of its own"
 
+    @property
+    def are_much_dearer(self) -> bool:
+        """Whether they cost so much more that it is not worth while to look which part of a change matters."""
+        return self.differentials > self.anew * LARGE_MARGIN
+
+    def beside(self, readers: Iterable[Costs], stage: float, changed: float) -> bool:
+        """Whether a change that is derived for these readers, and what it costs each of them, is dearer than they are
+        anew. As many rows of it are expected as changed below."""
+        listed = list(readers)
+        given = self.differentials + self.changed * HANDED
+        shared = given + sum(FOLLOWING * stage + self.changed * changed for _ in listed)
+        return shared > sum(costs.anew for costs in listed)
+
 
 MARGIN: Final = 1.5
+LARGE_MARGIN: Final = 2.0
+HANDED: Final = 1.0
+"""A row of a shared change: it is made net, and handed to who reads it."""
+FOLLOWING: Final = 3
+"""About so many stages a node has."""
 
 
 def may_be_evaluated_anew(node: Node, network: Network) -> bool:
@@ -55,9 +74,9 @@ def may_be_evaluated_anew(node: Node, network: Network) -> bool:
     return all(network.nodes[view].strategy == AUTO for view in node.views if view in network.nodes)
 
 
-def costs(node: Node, plan: Refresh, changed: int, engine: Engine) -> Costs:
+def costs(node: Node, plan: Refresh, changed: int, engine: Engine, *, is_ahead: bool = False) -> Costs:
     """The costs of a node's refresh by differentials for so many changed rows, and of evaluating the node anew."""
-    prices = engine.limits.prices
+    prices = engine.limits.prices_ahead if is_ahead else engine.limits.prices
     places = [leaf.relation for stage in plan.stages for leaf in _stored(stage.plan) if leaf.relation != node.name]
     if changed <= prices.most_looked_up:
         few = min(changed, prices.few)
@@ -65,9 +84,11 @@ def costs(node: Node, plan: Refresh, changed: int, engine: Engine) -> Costs:
     else:
         meeting = sum(changed * prices.met + engine.rows(relation) * prices.scanned for relation in places)
     below = sum(engine.rows(name) for name in relations_of(node.plan))
-    own = engine.rows(node.name)
+    own = engine.rows(node.name) if node.is_stored else 0
     anew = prices.statement + below * prices.scanned + 2 * own * prices.compared
-    return Costs(len(plan.stages) * prices.stage + meeting, anew, changed, len(places), below, own)
+    stage = prices.stage if places or changed > prices.few else prices.small_stage
+    differentials = len(plan.stages) * stage + changed * prices.changed + meeting
+    return Costs(differentials, anew, changed, len(places), below, own)
 
 
 def _leaves(plan: Plan) -> tuple[Stored, ...]:

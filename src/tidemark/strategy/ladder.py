@@ -51,6 +51,25 @@ def untouched(visit: Visit) -> Done | None:
     return Done(Rows(visit.node.schema, bag={}), 0, UNTOUCHED, "nothing that it reads changed")
 
 
+def afresh(visit: Visit) -> Done | None:
+    """The whole node again, without a look at what of a change that was written ahead matters to it."""
+    node, wave = visit.node, visit.wave
+    if not visit.is_ahead or not may_be_evaluated_anew(node, visit.network):
+        return None
+    found = _costs_at_most(visit)
+    if node.name not in wave.anew and not found.are_much_dearer:
+        return None
+    return replace(_anew(replace(visit, is_anew=True), found), is_looked_at=False)
+
+
+def _costs_at_most(visit: Visit) -> Costs:
+    """What both ways cost if all of the change matters."""
+    rows, limits = visit.wave.rows, visit.engine.limits
+    plan = visit.cache.get(visit.node, visit.node.influents.intersection(rows), rows, limits)
+    changed = sum(rows[name].count for name in visit.touched)
+    return costs(visit.node, plan, changed, visit.engine, is_ahead=True)
+
+
 def irrelevant(visit: Visit) -> Done | None:
     """What changed cannot matter to the node: not in the columns that it reads, nor in rows that can reach it."""
     if visit.is_whole or (visit.changed and not _unwanted(visit)):
@@ -99,6 +118,8 @@ def _spared(visit: Visit) -> Done | None:
     node, network = visit.node, visit.network
     if visit.is_asked:
         return None
+    if visit.is_ahead and _is_better_anew(visit):
+        return Done(Rows(node.schema, bag={}), 0, UNTOUCHED, SPARED)
     asking = network.asking.get(node.name, ())
     others = [reader for reader in network.readers.get(node.name, ()) if not reader.is_asked]
     if len(asking) > MOST_JOINED or len(others) > MOST_JOINED:
@@ -110,6 +131,19 @@ def _spared(visit: Visit) -> Done | None:
     if asking:
         visit.wave.waiting[node.name] = node
     return Done(Rows(node.schema, bag={}), 0, UNTOUCHED if asking else AUTONOMOUS, SPARED)
+
+
+def _is_better_anew(shared: Visit) -> bool:
+    """Whether all that share a node are better evaluated as a whole, than by a change that is derived for them."""
+    network, prices = shared.network, shared.engine.limits.prices_ahead
+    readers = network.readers.get(shared.node.name, ())
+    if not all(may_be_evaluated_anew(reader, network) for reader in readers):
+        return False
+    others = [_costs_at_most(replace(shared, node=reader)) for reader in readers if reader.name not in shared.wave.anew]
+    if not _costs_at_most(shared).beside(others, prices.stage, prices.changed):
+        return False
+    shared.wave.anew.update(reader.name for reader in readers)
+    return True
 
 
 SPARED: Final = "each that reads it can do without its change"
@@ -144,7 +178,7 @@ def beside(shared: Node, network: Network, wave: Wave) -> list[str]:
     """Those who read a shared node of which no change was derived, and are to be visited all the same: they follow
     alone, or are asked later."""
     readers, is_left = network.readers.get(shared.name, ()), shared.name in wave.waiting
-    return [reader.name for reader in readers if reader.name in wave.alone or (is_left and reader.is_asked)]
+    return [reader.name for reader in readers if wave.is_beside_shared(reader.name) or (is_left and reader.is_asked)]
 
 
 def asked_in_vain(visit: Visit) -> bool:
@@ -168,6 +202,8 @@ def autonomous(visit: Visit) -> Done | None:
         return None
     if visit.node.kind is NodeKind.SHARED:
         return _spared(visit)
+    if visit.is_ahead and _costs_too_much(visit):
+        return None
     if visit.node.name in visit.wave.alone:
         return run(visit, visit.wave.alone[visit.node.name])
     if visit.refresh.strategy == AUTONOMOUS:
@@ -195,23 +231,28 @@ def complete(visit: Visit) -> Done | None:
     """The whole node again, against what is stored of it."""
     if visit.refresh.strategy == COMPLETE:
         return run(visit, visit.refresh)
-    anew = visit.cache.anew(visit.node, visit.matter.rows)
-    return run(visit, replace(anew, reason=_costs(visit).reason))
+    return _anew(visit, _costs(visit))
+
+
+def _anew(visit: Visit, found: Costs) -> Done:
+    plan = visit.cache.anew(visit.node, visit.matter.rows)
+    return run(visit, replace(plan, reason=found.reason))
 
 
 def _costs_too_much(visit: Visit) -> bool:
     """Whether the differentials of the node cost more than evaluating it anew, which it allows."""
     if not may_be_evaluated_anew(visit.node, visit.network):
         return False
-    return visit.refresh.strategy == DIFFERENTIAL and _costs(visit).are_dearer
+    ways = (DIFFERENTIAL, AUTONOMOUS) if visit.is_ahead else (DIFFERENTIAL,)
+    return visit.refresh.strategy in ways and _costs(visit).are_dearer
 
 
 def _costs(visit: Visit) -> Costs:
     changed = sum(visit.matter.rows[name].count for name in visit.changed)
-    return costs(visit.node, visit.refresh, changed, visit.engine)
+    return costs(visit.node, visit.refresh, changed, visit.engine, is_ahead=visit.is_ahead)
 
 
-LADDER: Final[tuple[Rung, ...]] = (untouched, irrelevant, autonomous, differential, complete)
+LADDER: Final[tuple[Rung, ...]] = (untouched, afresh, irrelevant, autonomous, differential, complete)
 
 
 def climb(visit: Visit) -> None:
@@ -224,7 +265,7 @@ def climb(visit: Visit) -> None:
     wave.strategies[node.name] = done.strategy
     if done.strategy != UNTOUCHED:
         rows_in, rows_out = visit.rows_in, done.delta.size
-        filtered = rows_in if done.strategy == IRRELEVANT else visit.rows_filtered
+        filtered = rows_in if done.strategy == IRRELEVANT else visit.rows_filtered if done.is_looked_at else 0
         took = _milliseconds_since(started)
         wave.steps.append(
             Step(node.label, done.strategy, done.reason, rows_in, rows_out, done.read, took, filtered, done.rederived)

@@ -39,12 +39,15 @@ class Done:
     strategy: str
     reason: str
     rederived: int = 0
+    is_looked_at: bool = True
+    """Whether it was looked which part of the change matters to the node."""
 
 
 @dataclass(frozen=True)
 class Visit:
     """One node, and the wave that comes to it: ``is_beyond`` what it shares with others, at the relations that this is
-    made of, if that is looked through; when the node's change ``is_asked`` for, if it was left until then."""
+    made of, if that is looked through; when the node's change ``is_asked`` for, if it was left until then; ``is_anew``
+    if the node is evaluated as a whole in this wave."""
 
     node: Node
     network: Network
@@ -53,6 +56,7 @@ class Visit:
     cache: RefreshCache
     is_beyond: bool = False
     is_asked: bool = False
+    is_anew: bool = False
 
     @cached_property
     def touched(self) -> frozenset[str]:
@@ -94,7 +98,12 @@ class Visit:
     @property
     def is_whole(self) -> bool:
         """Whether the node is evaluated as a whole, whatever changed."""
-        return self.node.strategy in WHOLE
+        return self.is_anew or self.node.strategy in WHOLE
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether what the node reads is stored as it will be."""
+        return bool(self.cache.ahead)
 
     @property
     def rows_in(self) -> int:

@@ -98,7 +98,8 @@ class Wave:
     ``said`` gives the statement that made the deltas, if it is known and was the only one; it is worked out when it is
     asked for. ``strategies`` has those of the nodes that were derived, ``narrowed`` what of a delta matters to who
     takes an interest in it, ``recursions`` what was found for all members of a fixpoint. ``alone`` has the steps of
-    nodes that follow without the change of what they share with others. The nodes that are ``waiting`` were reached,
+    nodes that follow without the change of what they share with others, ``anew`` has those that are evaluated as a
+    whole without it. The nodes that are ``waiting`` were reached,
     and are not derived until their change is asked for, by the ``follower``.
     """
 
@@ -117,6 +118,7 @@ class Wave:
         self.recursions: dict[Fixpoint, Followed] = {}
         self.rederivations: dict[tuple[int, frozenset[str]], Rederived] = {}
         self.alone: dict[str, Refresh] = {}
+        self.anew: set[str] = set()
         self.waiting: dict[str, Node] = {}
         self.follower: Follower | None = None
         self.in_vain: set[str] = set()
@@ -140,6 +142,10 @@ class Wave:
             self.in_vain.add(name)
         return name not in self.in_vain
 
+    def is_beside_shared(self, name: str) -> bool:
+        """Whether a node follows without the change of what it shares with others."""
+        return name in self.alone or name in self.anew
+
     @cached_property
     def statement(self) -> AnalysedStatement | None:
         return self._said()
@@ -149,7 +155,7 @@ class Wave:
         copy = Wave({}, self.steps, self._said)
         copy.rows.update((name, rows) for name, rows in self.rows.items() if name not in gone)
         copy.rows.update(as_rows(deltas))
-        copy.strategies, copy.alone = self.strategies, self.alone
+        copy.strategies, copy.alone, copy.anew = self.strategies, self.alone, self.anew
         copy.waiting, copy.follower, copy.in_vain = dict(self.waiting), self.follower, set(self.in_vain)
         return copy
 

@@ -10,11 +10,16 @@ DuckDB prunes what it scans by *one* plain equality; when it must hash several c
 to 3 times slower on millions of rows. So one column should drive the join, and the others be checked on what it
 leaves, in a CASE. But only a column that tells most of the delta's rows apart may do so: with one that does not (a
 tenant, a status) nearly every stored row would be compared with every row of the delta.
+
+Writing ahead: a large change stands in DuckDB's tables while its views are derived, in the transaction that will be the
+commit. The statements of this connection see it, and nobody else does. What is read then is what will be stored, so
+that views are evaluated anew without adding the change to each table that they scan; and it would have to be written
+all the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import duckdb
@@ -23,7 +28,7 @@ import pyarrow.compute as pc
 
 from tidemark.algebra.expressions import Literal, Value
 from tidemark.algebra.types import WEIGHT
-from tidemark.engines.duckdb.dialect import assigned_text, compared_text, quote
+from tidemark.engines.duckdb.dialect import assigned_text, compared_text, hearing_interrupts, quote, translating
 from tidemark.engines.duckdb.tables import StoredRelation
 from tidemark.engines.limits import DUCKDB
 from tidemark.errors import TidemarkError
@@ -147,7 +152,7 @@ class Applying:
         with the most values."""
         names, key = self._names(), self._key
         others = [p for p in range(len(names)) if p not in key]
-        order = [*key, *sorted(others, key=lambda p: -distinct_values(columns[p]))]
+        order = [*key, *others] if key else sorted(others, key=lambda p: -distinct_values(columns[p]))
         return all_match([(f"r.{names[p]}", f"d.c{p}") for p in order], [columns[p] for p in order])
 
     # Rows come
@@ -184,3 +189,49 @@ class Applying:
 
 def _is(cell: Literal) -> str:
     return "IS NULL" if cell.value is None else f"= {compared_text(cell)}"
+
+
+Store = Callable[[str, pa.Table, tuple[int, ...]], None]
+"""Stores the change of a relation, which has this key if the relation does not say so itself."""
+
+
+class Ahead:
+    """What was written before the commit, by relation. ``undo`` forgets what is not committed."""
+
+    def __init__(self, begin: Callable[[], None], store: Store, undo: Callable[[], None]) -> None:
+        self._begin, self._store, self._undo = begin, store, undo
+        self.deltas: dict[str, pa.Table] = {}
+        self.is_begun = False
+
+    @hearing_interrupts()
+    def begin(self) -> None:
+        """Begin a transaction of DuckDB's, after all that was committed is in the tables."""
+        self.is_begun = True
+        with translating():
+            self._begin()
+
+    @hearing_interrupts()
+    def write(self, relation: str, delta: pa.Table, key: tuple[int, ...]) -> None:
+        """Have the relation as it will be with its net change."""
+        with translating():
+            self._store(relation, delta, key)
+        self.deltas[relation] = delta
+
+    def forget(self) -> None:
+        """Forget what was written, if anything was: it will not be committed."""
+        if self.is_begun:
+            self._undo()
+
+    def ended(self) -> None:
+        """The transaction is over."""
+        self.deltas, self.is_begun = {}, False
+
+    def reads(self, relations: Iterable[str]) -> bool:
+        """Whether one of these relations is not as it was committed."""
+        return bool(self.deltas) and not self.deltas.keys().isdisjoint(relations)
+
+    def must_be_part_of(self, deltas: Mapping[str, pa.Table]) -> None:
+        """Refuse a commit that has not what was written."""
+        others = [name for name, delta in self.deltas.items() if deltas.get(name) is not delta]
+        if others:
+            raise ValueError(f"what was written ahead of {', '.join(others)} is not what is committed")

@@ -17,6 +17,7 @@ from typing import Final, NoReturn, TypeAlias
 import duckdb
 import pyarrow as pa
 
+from tidemark.algebra.cache import PerPlan, leaves_read
 from tidemark.algebra.compiled import key_of
 from tidemark.algebra.expressions import Call, Column, Literal, Value, conjuncts
 from tidemark.algebra.functions import canonical
@@ -26,7 +27,7 @@ from tidemark.algebra.types import Schema
 from tidemark.engines.duckdb import commits
 from tidemark.engines.duckdb import commits as notes
 from tidemark.engines.duckdb import log as changelog
-from tidemark.engines.duckdb.apply import Applying
+from tidemark.engines.duckdb.apply import Ahead, Applying
 from tidemark.engines.duckdb.backup import copy_to
 from tidemark.engines.duckdb.dialect import damaged, hearing_interrupts, is_damage, translated, translating
 from tidemark.engines.duckdb.embedded import GivenTables
@@ -224,6 +225,8 @@ class DuckDBEngine:
             connection, self._given, lambda relation: self._relations[relation], self._tail, self.arrangements
         )
         self._tail.use(connection.cursor())
+        self.ahead: Ahead | None = Ahead(self._begin, self._store, self._undo)
+        self._rows_before: dict[str, int] = {}
         self._beside = connection.cursor()
         """Makes connections for reading: this one is at work when they are wanted."""
         self._lending = Lending(self._for_reading, DuckDBSnapshot.release)
@@ -245,7 +248,7 @@ class DuckDBEngine:
             return self._load()
 
     def _load(self) -> Loaded:
-        self._rollback()
+        self._undo()
         self._statements.forget()
         self._forget_answers()
         self._lookups.forget_needs()
@@ -271,7 +274,7 @@ class DuckDBEngine:
     def evaluate(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
         """By compiled steps if that is a matter of a few rows, else over what look-ups find near it: by Arrow's joins,
         or by a statement."""
-        if self._by_statements:
+        if self._is_for_statements(plan):
             return self._statements.weighted(plan, given)
         few = evaluate_few(plan, given_rows(plan, given), self.look_up)
         if few is not None:
@@ -287,12 +290,19 @@ class DuckDBEngine:
         return self._statements.weighted(reached, tables) if found is None else found
 
     def follow(self, plan: Plan, given: Mapping[str, Rows]) -> Found | None:
-        return None if self._by_statements else evaluate_few(plan, given, self.look_up)
+        return None if self._is_for_statements(plan) else evaluate_few(plan, given, self.look_up)
+
+    def _is_for_statements(self, plan: Plan) -> bool:
+        """Whether no look-up may stand for a statement: what memory has is as it was committed."""
+        if self._by_statements:
+            return True
+        ahead = self.ahead
+        return ahead is not None and ahead.is_begun and ahead.reads(leaf.relation for leaf in _stored_in(plan))
 
     @hearing_interrupts()
     def look_up(self, leaf: Stored, columns: Columns, keys: Keys, needed: Columns | None) -> Index | None:
         """Arranged, if they are, else by a question. Who asks for the same keys again asks the same question."""
-        if self._by_statements:
+        if self._is_for_statements(leaf):
             return None
         if self.arrangements is not None:
             held = self.arrangements.serving(leaf.relation, columns, needed, len(keys))
@@ -365,11 +375,13 @@ class DuckDBEngine:
     @hearing_interrupts()
     def commit(self, commit: Commit) -> None:
         with self._tail.lock:
-            with translating():
-                self._tail.begin()
-                entry = entry_of(commit, self.limits)
-                if entry is None:
-                    self._tail.merge()
+            entry = None
+            if self.ahead is None or not self.ahead.is_begun:
+                with translating():
+                    self._tail.begin()
+                    entry = entry_of(commit, self.limits)
+                    if entry is None:
+                        self._tail.merge()
             if entry is None:
                 self._commit_at_once(commit)
             else:
@@ -400,22 +412,28 @@ class DuckDBEngine:
 
     def _commit_at_once(self, commit: Commit) -> None:
         """A commit of definitions or of many rows, which is one DuckDB transaction. There is no tail."""
-        kept = self._kept(commit)
+        kept, ahead = self._kept(commit), self.ahead
+        assert ahead is not None, "a snapshot commits nothing"
         if commit.created or commit.dropped or commit.altered:
             self._statements.forget()
             self._lookups.forget_needs()
             self._relations = dict(self._relations)  # snapshots go on with the others
-        self._connection.execute("BEGIN")
         try:
-            inline = self._apply(commit)
+            if ahead.is_begun:
+                ahead.must_be_part_of(commit.deltas)
+            else:
+                self._connection.execute("BEGIN")
+            inline = self._apply(commit, ahead.deltas)
             self._announce(commit.version)
         except BaseException as error:
             self._relations, self._rows = kept()
-            self._rollback()
+            self._undo()
             if isinstance(error, duckdb.Error):
                 raise translated(error) from error
             raise
         self._make_durable()
+        ahead.ended()
+        self._rows_before = {}
         self._tail.acknowledge(commit.version)
         self._tail.gather(inline)
 
@@ -468,8 +486,8 @@ class DuckDBEngine:
         before = {name: rows[name] for name in commit.deltas if name in rows}
         return lambda: (relations, {**rows, **before})
 
-    def _apply(self, commit: Commit) -> list[str]:
-        """Store everything, and say of which relations small deltas were logged."""
+    def _apply(self, commit: Commit, written: Mapping[str, pa.Table]) -> list[str]:
+        """Store everything but what is ``written`` already, and say of which relations small deltas were logged."""
         for name in commit.dropped:
             relation = self._relations.pop(name)
             changelog.forget(self._connection, relation)
@@ -482,16 +500,35 @@ class DuckDBEngine:
         for creation in commit.created:
             self._create(creation, commit.given)
         for name, delta in commit.deltas.items():
-            if delta.num_rows and self._relations[name].kept:
-                key = commit.keys.get(name, ())
-                damage = Applying(self._connection, self._relations[name], delta, self._given.name_of, key).run()
-                if damage is not None:
-                    raise damage
-                self._rows[name] += delta_tables.growth(delta)
+            if delta.num_rows and self._relations[name].kept and name not in written:
+                self._store(name, delta, commit.keys.get(name, ()))
         inline = changelog.append(self._connection, self._relations, commit.deltas, commit.version)
         commits.write(self._connection, commit, self._relations)
         notes.write_notes(self._connection, commit.notes)
         return inline
+
+    def _begin(self) -> None:
+        """Begin a transaction of DuckDB's that follows all that was committed."""
+        with self._tail.lock:
+            self._tail.begin()
+            self._tail.merge()
+            self._connection.execute("BEGIN")
+
+    def _store(self, name: str, delta: pa.Table, key: tuple[int, ...]) -> None:
+        """Change a relation by its net delta."""
+        damage = Applying(self._connection, self._relations[name], delta, self._given.name_of, key).run()
+        if damage is not None:
+            raise damage
+        self._rows_before.setdefault(name, self._rows[name])
+        self._rows[name] += delta_tables.growth(delta)
+
+    def _undo(self) -> None:
+        """End DuckDB's transaction, with nothing of it."""
+        if self.ahead is not None:
+            self.ahead.ended()
+        self._rows.update(self._rows_before)
+        self._rows_before = {}
+        self._rollback()
 
     def _create(self, creation: Creation, given: Mapping[str, pa.Table]) -> None:
         relation = StoredRelation(
@@ -648,6 +685,9 @@ class DuckDBEngine:
             release(self.path, self._owner)
 
 
+_stored_in: Final = PerPlan(lambda plan: tuple(part for part, _ in leaves_read(plan) if isinstance(part, Stored)))
+
+
 def _rows_of_one(plan: Plan) -> tuple[Stored | None, dict[int, Value]]:
     """The relation of which a plan chooses rows and computes columns, one by one, if that is all it does; and the
     values that some of its columns must have."""
@@ -678,7 +718,7 @@ class DuckDBSnapshot(DuckDBEngine):
         self.path = None
         self.version = 0
         self._engine, self._by_statements, self.limits = engine, by_statements, engine.limits
-        self.arrangements = None  # they are of the last version, which may not be this one
+        self.arrangements = self.ahead = None  # they are of the last version, or the next, which may not be this one
         self._asked: dict[Asked, StoredRows] = {}
         self._relations: dict[str, StoredRelation] = {}
         self._connection = connection

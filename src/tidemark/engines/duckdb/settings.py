@@ -42,13 +42,16 @@ CHANGEABLE: Final = (
 )
 """What may be set in an open connection: how it works, never what it reaches."""
 
+LOG_BYTES: Final = "128MB"
+"""DuckDB's own log grows so large before a commit takes it into the file. That rewrites all that rows were deleted
+from, which takes several times as long as a large commit itself; reading the log again takes about a second."""
 _SCHEME: Final = re.compile("[A-Za-z][A-Za-z0-9+._-]+:")
 _CLOSED: Final = {"enable_external_access": "false"}
 
 
 def config() -> dict[str, Any]:
     """For ``duckdb.connect``, of a database in a file or in memory."""
-    return {**_without_extensions(), **_CLOSED}
+    return {**_without_extensions(), **_CLOSED, "wal_autocheckpoint": LOG_BYTES}
 
 
 def lock(connection: duckdb.DuckDBPyConnection) -> None:

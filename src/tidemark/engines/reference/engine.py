@@ -39,7 +39,7 @@ class ReferenceEngine(ByTables):
     """An engine without durability, for tests and for reading: it exists to be obviously right."""
 
     name = "reference"
-    arrangements = None
+    arrangements = ahead = None
 
     def __init__(self, limits: EngineLimits = REFERENCE) -> None:
         self._stored, self.limits = _Stored(), limits

@@ -140,6 +140,7 @@ class SparkEngine:
     """
 
     name = "spark"
+    ahead = None
 
     def __init__(
         self,
