@@ -7,16 +7,18 @@ that can fail and negations after all atoms. An assignment that can fail comes e
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tidemark.algebra.clauses import Argument, Assign, Atom, Condition, Const, DatalogRule, Not, Part, Var
 from tidemark.algebra.expressions import Column, Expression, Value, transform
 from tidemark.algebra.scalar import Row, can_fail, value_of
-from tidemark.datalog.relations import Positions, Relation, cells_at
+from tidemark.datalog.relations import Positions, Relation, cells_at, cells_of_all
 
 Bindings = Collection[Row]
 Hop = Callable[[Bindings, Mapping[str, Relation]], Bindings]
+KeysOf = Callable[[Bindings], Iterable[Row]]
 
 
 def ordered_parts(rule: DatalogRule, start: int) -> tuple[Part, ...]:
@@ -179,34 +181,37 @@ def _step(part: Part, layout: tuple[int, ...], needed: frozenset[int]) -> tuple[
             return _assignment(variable.index, _placed(expression, layout), layout)
 
 
-def _keys(atom: Atom, layout: tuple[int, ...]) -> tuple[Positions, Callable[[Row], Row]]:
-    """The positions of an atom that are known before it, and how their values come from a binding."""
+def _keys(atom: Atom, layout: tuple[int, ...]) -> tuple[Positions, KeysOf]:
+    """The positions of an atom that are known before it, and how their values come from bindings."""
     bound, constants, _, _ = _positions(atom, layout)
     values, places = dict(constants), dict(bound)
     positions = tuple(sorted([*values, *places]))
     if not values:
-        return positions, cells_at(tuple(places[position] for position in positions))
+        bound_places = tuple(places[position] for position in positions)
+        if bound_places == tuple(range(len(layout))):
+            return positions, lambda bindings: bindings
+        return positions, lambda bindings: cells_of_all(bindings, bound_places)
 
     def key(binding: Row) -> Row:
         return tuple(values[p] if p in values else binding[places[p]] for p in positions)
 
-    return positions, key
+    return positions, lambda bindings: map(key, bindings)
 
 
 def _join(atom: Atom, layout: tuple[int, ...], needed: frozenset[int]) -> tuple[Hop, tuple[int, ...]]:
-    positions, key = _keys(atom, layout)
+    positions, keys_of = _keys(atom, layout)
     _, _, new, equal = _positions(atom, layout)
     old_kept = tuple(place for place, index in enumerate(layout) if index in needed)
     new_kept = tuple(index for index in new if index in needed)
-    kept_cells, after = cells_at(old_kept), tuple(layout[place] for place in old_kept) + new_kept
+    after = tuple(layout[place] for place in old_kept) + new_kept
     if not new_kept and not equal:
-        return _semijoin(atom, positions, key, None if after == layout else kept_cells), after
+        return _semijoin(atom, positions, keys_of, None if after == layout else cells_at(old_kept)), after
     new_cells = cells_at(tuple(new[index] for index in new_kept))
 
     def join(bindings: Bindings, relations: Mapping[str, Relation]) -> Bindings:
-        groups = dict[Row, list[Row]]()
-        for binding in bindings:
-            groups.setdefault(key(binding), []).append(kept_cells(binding))
+        groups = defaultdict[Row, list[Row]](list)
+        for one, kept_of_it in zip(keys_of(bindings), cells_of_all(bindings, old_kept), strict=True):
+            groups[one].append(kept_of_it)
         found = relations[atom.predicate].by_key(positions, groups.keys())
         there = [(rows, kept) for one, kept in groups.items() if (rows := found.get(one))]
         if equal:
@@ -218,11 +223,11 @@ def _join(atom: Atom, layout: tuple[int, ...], needed: frozenset[int]) -> tuple[
     return join, after
 
 
-def _semijoin(atom: Atom, positions: Positions, key: Callable[[Row], Row], cells: Callable[[Row], Row] | None) -> Hop:
+def _semijoin(atom: Atom, positions: Positions, keys_of: KeysOf, cells: Callable[[Row], Row] | None) -> Hop:
     """The bindings, or some cells of them, for which there is a row."""
 
     def semijoin(bindings: Bindings, relations: Mapping[str, Relation]) -> Bindings:
-        keys = [key(binding) for binding in bindings]
+        keys = list(keys_of(bindings))
         there = relations[atom.predicate].holding(positions, set(keys))
         if not there:
             return ()
@@ -233,10 +238,10 @@ def _semijoin(atom: Atom, positions: Positions, key: Callable[[Row], Row], cells
 
 
 def _anti_join(negation: Not, layout: tuple[int, ...]) -> Hop:
-    positions, key = _keys(negation.atom, layout)
+    positions, keys_of = _keys(negation.atom, layout)
 
     def anti_join(bindings: Bindings, relations: Mapping[str, Relation]) -> Bindings:
-        keys = [key(binding) for binding in bindings]
+        keys = list(keys_of(bindings))
         asked = {one for one in keys if None not in one} if negation.strict else set(keys)
         found = relations[negation.atom.predicate].holding(positions, asked)
         if not found:

@@ -9,8 +9,10 @@ Rows are sets: whoever keeps a bag gives each row once, and a change only where 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
+from itertools import repeat
 from operator import itemgetter
 from typing import Final, Protocol
 
@@ -51,7 +53,7 @@ class IndexedRows:
         self.order: list[Row] = []
         """The rows in the order in which they came."""
         self._rows: set[Row] = set()
-        self._indexes: dict[Positions, dict[Row, list[Row]]] = {}
+        self._indexes: dict[Positions, defaultdict[Row, list[Row]]] = {}
         self.add(rows)
 
     def __len__(self) -> int:
@@ -77,8 +79,7 @@ class IndexedRows:
         there.update(added)
         self.order += added
         for positions, index in self._indexes.items():
-            if positions:
-                _sort_into(index, added, positions)
+            _sort_into(index, added, positions)
         return added
 
     def matching(self, positions: Positions, keys: Collection[Row]) -> Iterable[Row]:
@@ -95,12 +96,13 @@ class IndexedRows:
             return _NO_KEYS
         return keys & (self._rows if positions == self.columns else self._index(positions).keys())
 
-    def _index(self, positions: Positions) -> dict[Row, list[Row]]:
+    def _index(self, positions: Positions) -> Mapping[Row, Sequence[Row]]:
+        if not positions:
+            return {(): self.order}
         index = self._indexes.get(positions)
         if index is None:
-            index = self._indexes[positions] = {} if positions else {(): self.order}
-            if positions:
-                _sort_into(index, self.order, positions)
+            index = self._indexes[positions] = defaultdict(list)
+            _sort_into(index, self.order, positions)
         return index
 
 
@@ -150,8 +152,8 @@ class Remembered:
         self._foreseen.setdefault(positions, set()).update(keys)
 
     def _ask(self, positions: Positions, keys: Collection[Row]) -> None:
-        found = dict[Row, list[Row]]()
-        _sort_into(found, self._lookup.matching(self._relation, positions, keys), positions)
+        found = defaultdict[Row, list[Row]](list)
+        _sort_into(found, list(self._lookup.matching(self._relation, positions, keys)), positions)
         known = self._found[positions]
         known.update(dict.fromkeys(keys, ()))
         known.update(found)
@@ -161,8 +163,8 @@ class Remembered:
         known = self._found[positions]
         for fewer, found in self._found.items():
             if found and len(fewer) < len(positions) and set(fewer) <= set(positions):
-                part_of = cells_at(tuple(positions.index(position) for position in fewer))
-                there = [(key, part) for key in keys if (part := part_of(key)) in found]
+                parts = cells_of_all(keys, tuple(positions.index(position) for position in fewer))
+                there = [(key, part) for key, part in zip(keys, parts, strict=True) if part in found]
                 self._sort(found, {part for _, part in there}, (fewer, positions))
                 for key, _ in there:
                     known.setdefault(key, ())
@@ -170,8 +172,8 @@ class Remembered:
     def _sort(self, found: Mapping[Row, Sequence[Row]], parts: Set[Row], columns: tuple[Positions, Positions]) -> None:
         """Sort the rows that keys by fewer columns found by more columns, once."""
         known, done = self._found[columns[1]], self._sorted.setdefault(columns, set())
-        sorted_ = dict[Row, list[Row]]()
-        _sort_into(sorted_, (row for part in parts - done for row in found[part]), columns[1])
+        sorted_ = defaultdict[Row, list[Row]](list)
+        _sort_into(sorted_, [row for part in parts - done for row in found[part]], columns[1])
         done |= parts
         for key, rows in sorted_.items():
             known.setdefault(key, rows)
@@ -213,15 +215,9 @@ _NO_ROWS: Final[Mapping[Row, Sequence[Row]]] = {}
 _NO_KEYS: Final = frozenset[Row]()
 
 
-def _sort_into(index: dict[Row, list[Row]], rows: Iterable[Row], positions: Positions) -> None:
-    key_of = cells_at(positions)
-    for row in rows:
-        key = key_of(row)
-        known = index.get(key)
-        if known is None:
-            index[key] = [row]
-        else:
-            known.append(row)
+def _sort_into(index: defaultdict[Row, list[Row]], rows: Sequence[Row], positions: Positions) -> None:
+    for key, row in zip(cells_of_all(rows, positions), rows, strict=True):
+        index[key].append(row)
 
 
 class Memory:
@@ -232,6 +228,20 @@ class Memory:
 
     def matching(self, relation: str, positions: Positions, keys: Collection[Row]) -> Iterable[Row]:
         return self._relations[relation].matching(positions, keys)
+
+
+def cells_of_all(rows: Collection[Row], positions: Positions) -> Iterable[Row]:
+    """The cells of each row at the positions.
+
+    >>> list(cells_of_all([(1, 2), (3, 4)], (1,))), list(cells_of_all([(1, 2), (3, 4)], ()))
+    ([(2,), (4,)], [(), ()])
+    """
+    if not positions:
+        return repeat((), len(rows))
+    if len(positions) == 1:
+        (only,) = positions
+        return zip([row[only] for row in rows], strict=True)
+    return map(itemgetter(*positions), rows)
 
 
 @lru_cache(maxsize=1024)

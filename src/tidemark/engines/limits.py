@@ -95,7 +95,7 @@ class EngineLimits:
     """Up to so many rows of one member; one that has more is left to the engine."""
     beside_rounds: Budget = Budget(rounds=None, least=20_000, share=4)
     """How far the rules of a recursion are followed if all would be evaluated again by rounds too."""
-    beside_an_iteration: Budget = Budget(rounds=100, least=700, share=1_000)
+    beside_an_iteration: Budget = Budget(rounds=100, least=4_000, share=1_000)
     """How far they are followed if the engine iterates by itself."""
     rederived_rows: int = 200_000
     """Of a predicate that has more rows than these derived, the view is evaluated before and after the change

@@ -162,16 +162,19 @@ class Arrangement:
                 for row, weight in run.entries(first, last):
                     if self._is_exact or self._has_key(row, ordered[place]):
                         rows[row] = rows.get(row, 0) + weight
+        unsure: Collection[Key] = tuple(found) if len(self.runs) > 1 or not self._is_exact else ()
         newest = self._newest_by(len(codes))
         if newest:
-            for key, one in zip(keys, ordered, strict=True):
-                if one in newest:
-                    rows = found.setdefault(key, {})
-                    for row, weight in newest[one].items():
-                        rows[row] = rows.get(row, 0) + weight
-        if newest or len(self.runs) > 1 or not self._is_exact:
-            netted = ((key, {row: weight for row, weight in rows.items() if weight}) for key, rows in found.items())
-            return {key: rows for key, rows in netted if rows}
+            recent = [(key, newest[one]) for key, one in zip(keys, ordered, strict=True) if one in newest]
+            for key, later in recent:
+                rows = found.setdefault(key, {})
+                for row, weight in later.items():
+                    rows[row] = rows.get(row, 0) + weight
+            unsure = dict.fromkeys([*unsure, *(key for key, _ in recent)])
+        for key in unsure:
+            found[key] = {row: weight for row, weight in found[key].items() if weight}
+            if not found[key]:
+                del found[key]
         return found
 
     def _has_key(self, row: Row, key: Key) -> bool:

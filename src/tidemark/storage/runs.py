@@ -299,13 +299,14 @@ def _bounds(stored: Numbers, wanted: Numbers, low: Numbers, high: Numbers) -> tu
     fits = (wanted >= limits.min) & (wanted <= limits.max)
     looked = np.clip(wanted, limits.min, limits.max).astype(stored.dtype)
     if not low.any() and bool((high == len(stored)).all()):
-        first, last = np.searchsorted(stored, looked, "left"), np.searchsorted(stored, looked, "right")
-    else:
-        first, last = (
-            _bisected(stored, looked, low, high, after=False),
-            _bisected(stored, looked, low, high, after=True),
-        )
-    return first, np.where(fits, last, first)
+        different, owners = np.unique(looked, return_inverse=True)  # in order, which finds them sooner
+        first, last = (np.searchsorted(stored, different, side)[owners] for side in ("left", "right"))
+        return first, np.where(fits, last, first)
+    first = _bisected(stored, looked, low, high, after=False)
+    found = np.flatnonzero(fits & (first < high) & (stored[np.minimum(first, len(stored) - 1)] == looked))
+    last = first.copy()
+    last[found] = _bisected(stored, looked[found], first[found], high[found], after=True)
+    return first, last
 
 
 def _bisected(stored: Numbers, wanted: Numbers, low: Numbers, high: Numbers, *, after: bool) -> Numbers:

@@ -83,15 +83,16 @@ class EngineLookup:
         if not keys:
             return {}
         plan, schema = readable.touched(positions)
-        wanted = dict.fromkeys(_as_stored(keys, schema), 1)
+        fitting = _as_stored(keys, schema)
+        wanted = dict.fromkeys(fitting, 1)
         if not wanted:
             return {}
-        found = self._looked_up(readable.plan, positions, wanted) if isinstance(readable.plan, Stored) else None
+        found = None
+        if isinstance(readable.plan, Stored) and (fitting is keys or not any(None in key for key in wanted)):
+            found = self._looked_up(readable.plan, positions, wanted)
         return self._evaluated(plan, {**self.given, _KEYS: Rows(schema, bag=wanted)}) if found is None else found
 
     def _looked_up(self, stored: Stored, positions: Positions, wanted: Bag) -> Bag | None:
-        if any(None in key for key in wanted):
-            return None
         index = self.engine.look_up(stored, positions, wanted, None)
         if index is None:
             return None
@@ -110,10 +111,14 @@ class EngineLookup:
         return bag
 
 
-def _as_stored(keys: Collection[Row], schema: Schema) -> Iterable[Row]:
-    """The keys in the types of the columns, without those that have a value which their column cannot have."""
-    columns = [_fitting(values, field.type) for values, field in zip(zip(*keys, strict=True), schema, strict=True)]
-    return (key for key in zip(*columns, strict=True) if _NOWHERE not in key)
+def _as_stored(keys: Collection[Row], schema: Schema) -> Collection[Row]:
+    """The keys in the types of the columns, without those that have a value which their column cannot have. They are
+    the same again if all are numbers that fit."""
+    given = list(zip(*keys, strict=True))
+    columns = [_fitting(values, field.type) for values, field in zip(given, schema, strict=True)]
+    if all(fitting is values for fitting, values in zip(columns, given, strict=True)):
+        return keys
+    return [key for key in zip(*columns, strict=True) if _NOWHERE not in key]
 
 
 def _fitting(values: Sequence[Value], type_: Type) -> Sequence[Value | object]:
