@@ -1,7 +1,7 @@
 """Look-ups instead of scans: the DuckDB engine finds what is near a delta, by whatever way its size calls for.
 
-Transactions of a few rows go to compiled steps, larger ones to Arrow's joins and to statements; after each, the views
-must equal their definitions. Deleted rows are found by their places, and only once.
+Transactions of a few rows go to compiled steps over rows, larger ones to those over columns and to statements; after
+each, the views must equal their definitions. Deleted rows are found by their places, and only once.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tidemark.algebra.plans import Filter, Given, Join, Negate, Plan, Project, S
 from tidemark.algebra.types import BIGINT, BOOLEAN, INT, VARCHAR, Field, Schema
 from tidemark.engines.duckdb import DuckDBEngine
 from tidemark.engines.limits import PROCESS
-from tidemark.engines.local import steps
-from tidemark.engines.local.arrow import joined
+from tidemark.engines.local import columns, steps
+from tidemark.engines.local.columns import evaluate_many
 from tidemark.engines.local.lookups import Question, near
 from tidemark.engines.local.steps import evaluate_few
 from tidemark.storage.delta import Rows
@@ -38,6 +38,12 @@ SCRIPT = """
     CREATE MATERIALIZED VIEW pair AS SELECT a.id AS one, b.id AS other FROM item a JOIN item b ON a.note = b.note;
 """
 SIZES = (1, 5, 40, 300)
+FORMS = {
+    "rows": {"few_changed": 10_000},
+    "columns": {"few_changed": -1},
+    "look-ups": {"few_changed": -1, "many_changed": -1},
+}
+"""How far one form of evaluation goes, so that it is this one that is used."""
 
 
 def items(numbers: range) -> list[tuple[object, ...]]:
@@ -59,11 +65,12 @@ def filled(engine: str, make: Callable[[], DuckDBEngine] | None = None) -> tm.Da
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("few", [-1, PROCESS.few_changed], ids=["by look-ups", "by steps"])
+@pytest.mark.parametrize("form", FORMS)
 def test_views_equal_their_definitions_after_transactions_of_any_size(
-    size: int, few: int, monkeypatch: pytest.MonkeyPatch
+    size: int, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steps, "PROCESS", replace(PROCESS, few_changed=few))
+    for module in (steps, columns):
+        monkeypatch.setattr(module, "PROCESS", replace(PROCESS, **FORMS[form]))
     with filled("duckdb") as db:
         with db.transaction() as tx:
             tx.delete("item", items(range(100, 100 + size)))
@@ -316,7 +323,7 @@ def test_null_matches_null_in_a_restriction_so_it_is_not_asked_for() -> None:
     assert not asked.questions
 
 
-def test_arrow_joins_as_compiled_steps_do() -> None:
+def test_columns_join_as_rows_do() -> None:
     right = Given("e", R)
     given = {
         "d": WEIGHTED,
@@ -327,9 +334,9 @@ def test_arrow_joins_as_compiled_steps_do() -> None:
     shown = (Column(3, "c", VARCHAR, True), Column(0, "a", INT, True))
     term: Plan = Project(Join(DELTA, kept, equal(1, 2)), ("c", "a"), shown)
     for plan in (term, Negate(term), Union((term, term))):
-        by_arrow, by_steps = joined(plan, given), evaluate_few(plan, rows_)
-        assert by_arrow is not None
-        assert by_steps is not None
-        assert by_arrow.to_pylist() == by_steps.rows.table.to_pylist()
-        assert by_arrow.schema == plan.schema.weighted
-    assert joined(term, given).to_pylist() == [{"c": "x", "a": 1, "_weight": 3}]  # type: ignore[union-attr]
+        by_columns, by_rows = evaluate_many(plan, rows_), evaluate_few(plan, rows_)
+        assert by_columns is not None
+        assert by_rows is not None
+        assert by_columns.rows.bag == by_rows.rows.bag
+        assert by_columns.rows.table.schema == plan.schema.weighted
+    assert evaluate_many(term, rows_).rows.table.to_pylist() == [{"c": "x", "a": 1, "_weight": 3}]  # type: ignore[union-attr]

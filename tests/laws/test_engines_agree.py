@@ -19,21 +19,23 @@ from tidemark.calculus.chain import differentiate
 from tidemark.calculus.terms import distribute
 from tidemark.engines.duckdb import DuckDBEngine
 from tidemark.engines.limits import PROCESS
-from tidemark.engines.local import steps
+from tidemark.engines.local import columns, steps
 from tidemark.engines.reference.evaluate import evaluate
 from tidemark.storage.commit import Commit, Creation
 from tidemark.storage.delta import from_bag, to_bag
 
 
-@pytest.fixture(scope="module", params=["by steps", "by look-ups", "by statements"])
+@pytest.fixture(scope="module", params=["by steps", "by columns", "by look-ups", "by statements"])
 def duckdb_engine(request: pytest.FixtureRequest) -> Iterator[DuckDBEngine]:
     """One connection for all examples: opening one costs more than an example. Its ways are for deltas of different
     sizes, so those for larger ones are taken by leaving out the others."""
     engine = DuckDBEngine(by_statements=request.param == "by statements")
     engine.load()
     with pytest.MonkeyPatch.context() as patch:
-        if request.param == "by look-ups":
+        if request.param in ("by columns", "by look-ups"):
             patch.setattr(steps, "PROCESS", replace(PROCESS, few_changed=-1))
+        if request.param == "by look-ups":
+            patch.setattr(columns, "PROCESS", replace(PROCESS, many_changed=-1))
         yield engine
     engine.close()
 

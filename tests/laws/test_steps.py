@@ -47,7 +47,8 @@ from tidemark.calculus.as_of import new, resolve
 from tidemark.calculus.chain import differentiate
 from tidemark.calculus.terms import distribute
 from tidemark.engines.engine import Columns, Keys
-from tidemark.engines.local.steps import Run, TooMany, _Compiler, as_bag, steps
+from tidemark.engines.local.compiler import Compiler, Run, TooMany
+from tidemark.engines.local.steps import ROWS, as_bag, steps
 from tidemark.engines.reference.evaluate import evaluate
 from tidemark.engines.reference.grouping import aggregate_value
 from tidemark.errors import TidemarkError
@@ -247,7 +248,7 @@ def test_a_bound_plan_has_the_rows_that_its_keys_choose_and_no_others(
     resolved = resolve(new(plan), block)
     width = len(resolved.schema)
     columns = tuple(data.draw(st.lists(st.integers(0, width - 1), min_size=1, max_size=3)))
-    bound = _Compiler(resolved).bound(resolved, columns)
+    bound = Compiler(resolved, ROWS).bound(resolved, columns)
     if bound is None:
         return
     keys = data.draw(st.sets(st.tuples(*(values for _ in columns)), max_size=3))
@@ -281,7 +282,7 @@ def test_a_join_is_bound_by_any_columns_of_its_two_sides(
         among = [tuple(row[column] for column in columns) for row in whole]
         keys = data.draw(st.sets(st.tuples(*(values for _ in columns)), max_size=2))
         keys |= set(data.draw(st.lists(st.sampled_from(among), max_size=3))) if among else set()
-        bound = _Compiler(plan).bound(plan, tuple(columns))
+        bound = Compiler(plan, ROWS).bound(plan, tuple(columns))
         assert bound is not None
         try:
             found = as_bag(bound(Run(deltas, Lookups(stored), MOST), keys))

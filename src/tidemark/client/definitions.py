@@ -144,7 +144,7 @@ class Part:
         """The entries of a table that matter, net, as they are shipped: the columns that are held, and the weight."""
         entries = entries.select([*range(len(self.schema)), entries.num_columns - 1])
         if self.filter is not None:
-            entries = passing(Rows.of(entries), Filter(Given(ROWS, self.schema), self.filter), engine).table
+            entries = passing(Rows.of(entries), Filter(Given(ROWS, self.schema), self.filter)).table
         held = shipped(self.schema, self.columns)
         return delta_tables.net(nulled(entries, self.columns)).select(held.names).cast(held)
 

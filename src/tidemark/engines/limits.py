@@ -152,9 +152,15 @@ class SparkLimits(EngineLimits):
 class ProcessLimits:
     """What is asked of the ways of this process, whichever engine they serve."""
 
-    few_changed: int = 1_000
+    calls_at_once: int = 1_000
+    """So many calls of a statement by key wait for each other, to be run together."""
+    few_changed: int = 100
     """Up to so many given rows are followed row by row, by compiled steps."""
     few_met: int = 8_000
+    """So many stored rows may be looked up for that, and so many may come of a join."""
+    many_changed: int = 20_000
+    """Up to so many given rows are followed by compiled steps over columns, if they are too many for tuples."""
+    many_met: int = 200_000
     """So many stored rows may be looked up for that, and so many may come of a join."""
     tiny: int = 150
     """A relation of so few rows is read as a whole rather than by a statement."""

@@ -114,7 +114,7 @@ class _ByKeys:
     rows: dict[Row, Row] = field(default_factory=dict)
 
     def has_room(self, key: Row) -> bool:
-        return key not in self.rows and len(self.rows) < PROCESS.few_changed
+        return key not in self.rows and len(self.rows) < PROCESS.calls_at_once
 
     def add(self, plan: Keyed, row: Row) -> None:
         self.plan = plan

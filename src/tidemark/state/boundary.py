@@ -27,7 +27,7 @@ from threading import Lock
 from types import FunctionType
 from typing import Any, Final, TypeVar, cast
 
-from tidemark.engines.failures import translated
+from tidemark.engines.opening import translated
 from tidemark.errors import TidemarkError, too_complex
 
 Bounded = TypeVar("Bounded", bound=Callable[..., Any])

@@ -27,7 +27,8 @@ from tidemark.algebra.compiled import key_of
 from tidemark.algebra.scalar import Row
 from tidemark.algebra.types import Kind, Schema
 from tidemark.storage import delta as deltas
-from tidemark.storage.runs import KEYED, Key, Run, code_of, codes_of, is_exact, places_between, run_of
+from tidemark.storage.batches import Batch, Vector, empty_batch, net_by_owner
+from tidemark.storage.runs import KEYED, Key, Numbers, Run, code_of, codes_of, is_exact, packed, places_between, run_of
 
 _logger = logging.getLogger("tidemark.arrangements")
 
@@ -213,6 +214,47 @@ class Arrangement:
         found = pa.concat_tables(tables) if tables else deltas.no_change(self.schema)
         return deltas.net(found) if len(tables) > 1 else found
 
+    def matching_batch(
+        self, columns: tuple[int, ...], keys: Sequence[Vector], most: int
+    ) -> tuple[Batch, Numbers] | None:
+        """The same for keys that are all different and without NULL, as net columns, with the number of each row's
+        key; None if there are more than so many entries."""
+        self._settle_newest()
+        wanted = [keys[i] for i in _order(columns) or range(len(columns))]
+        codes = [
+            codes_of(packed(key.array(), key.type), key.type).astype(np.int64)
+            if not key.is_number
+            else key.numbers()[0]
+            for key in wanted
+        ]
+        order = np.argsort(codes[0], kind="stable") if len(codes) == 1 else np.lexsort(tuple(reversed(codes)))
+        codes = [part[order] for part in codes]
+        parts, owners, found = list[Batch](), list[Numbers](), 0
+        for run in self.runs:
+            low, high = run.find_all(codes)
+            places, numbers = places_between(low, high)
+            found += len(places)
+            if found > most:
+                return None
+            if len(places):
+                part, whose = _batch_at(run, places), order[numbers]
+                if not self._is_exact:
+                    has_key = self._have_keys(part, wanted, whose)
+                    part, whose = part.where(has_key), whose[has_key]
+                parts.append(part)
+                owners.append(whose)
+        if not parts:
+            return empty_batch(self.schema), np.zeros(0, np.int64)
+        return net_by_owner(Batch.together(parts), np.concatenate(owners), len(order))
+
+    def _have_keys(self, part: Batch, keys: Sequence[Vector], owners: Numbers) -> Any:
+        """Which rows have the key itself and not but its code."""
+        equal = [
+            pc.equal(part.vectors[column].array(), key.take(owners).array())
+            for column, key in zip(self.columns, keys, strict=False)
+        ]
+        return np.logical_and.reduce([np.asarray(one.to_numpy(zero_copy_only=False)) for one in equal])
+
     def _equal(self, taken: pa.Table, keys: pa.Table, owners: Any) -> pa.Table:
         """What was found, without rows that have but the code of a key."""
         wanted = keys.take(pa.array(owners))
@@ -322,6 +364,7 @@ class Whole(Arrangement):
         self.runs, self.left_out = (), 0
         self._carries = frozenset(self.carried)
         self._rows = deltas.to_bag(deltas.weighted(rows))
+        self._batch: Batch | None = None
 
     @property
     def entries(self) -> int:
@@ -340,18 +383,39 @@ class Whole(Arrangement):
     def find_all(self, keys: pa.Table, most: int) -> pa.Table | None:
         return None if len(self._rows) > most else deltas.from_bag(self._rows, self.schema)
 
+    def matching_batch(
+        self, columns: tuple[int, ...], keys: Sequence[Vector], most: int
+    ) -> tuple[Batch, Numbers] | None:
+        if len(self._rows) > most:
+            return None
+        if self._batch is None:
+            self._batch = deltas.Rows(self.schema, bag=self._rows).batch
+        return self._batch, np.zeros(len(self._batch), np.int64)
+
     def takes(self, delta: pa.Table) -> bool:
         rows: int = len(self._rows) + delta.num_rows
         return rows <= 2 * self._most
 
     def feed(self, delta: pa.Table) -> None:
-        rows = self._rows
+        rows, self._batch = self._rows, None
         for row, weight in deltas.bag_of(delta).items():
             after = rows.get(row, 0) + weight
             if after:
                 rows[row] = after
             else:
                 del rows[row]
+
+
+def _batch_at(run: Run, places: Numbers) -> Batch:
+    """Entries of a run, whole rows with NULL in the columns that are not carried. A column is taken when it is read."""
+    vectors = [
+        Vector(type_, source=Vector(type_, array=run.columns[position]), places=places)
+        if position in run.columns
+        else Vector.nothing(type_, len(places))
+        for position, type_ in enumerate(run.schema.types)
+    ]
+    weights = np.ones(len(places), np.int64) if run.weights is None else run.weights[places]
+    return Batch(vectors, weights, is_net=False)
 
 
 def _distinct(keys: pa.Table) -> pa.Table:

@@ -1,14 +1,9 @@
 """Deltas as Arrow tables: the columns of a relation and ``_weight``, one entry per distinct row when net.
 
-Codes for arrays and structs. Arrow neither groups by such columns nor counts their values, so each is a number.
-
-The code of an array is the place of the first row with an equal one: as many elements, each equal or both NULL, where
-not-a-number is one value; that of a struct is the same of its fields. NULL, which is no array and no struct, the empty
-array and the struct of NULLs have codes of their own.
-
-Between Arrow tables and plain rows. ``Rows`` are weighted rows in the form that is wanted: a bag for compiled steps, a
-table for Arrow, for a statement and for what is stored. What one step of a small transaction gives out as a table, the
-next one wants as a bag, so a table of a few rows remembers the bag that it was made of.
+Between Arrow tables, columns and plain rows. ``Rows`` are weighted rows in the form that is wanted: a bag for compiled
+steps over rows, a batch for those over columns, a table for Arrow, for a statement and for what is stored. What one
+step of a small transaction gives out as a table, the next one wants as a bag, so a table of a few rows remembers the
+bag that it was made of.
 """
 
 from __future__ import annotations
@@ -25,15 +20,7 @@ from tidemark.algebra.expressions import Value
 from tidemark.algebra.functions import canonical
 from tidemark.algebra.scalar import Row
 from tidemark.algebra.types import VERSION, WEIGHT, Schema
-
-
-def codes(column: pa.ChunkedArray) -> pa.Array:
-    """
-    >>> codes(pa.chunked_array([[[1, None], [], None, [1, None], [None, 1], None]])).to_pylist()
-    [0, 1, 2, 0, 4, 2]
-    """
-    first: dict[Value, int] = {}
-    return pa.array([first.setdefault(canonical(v), place) for place, v in enumerate(column.to_pylist())], pa.int64())
+from tidemark.storage.batches import Batch, codes
 
 
 def with_codes(table: pa.Table) -> pa.Table:
@@ -271,14 +258,23 @@ class Rows:
     """Rows of a relation, perhaps several entries for one row. The form that is not there is made when it is wanted."""
 
     def __init__(
-        self, schema: Schema | pa.Schema | None, *, bag: Bag | None = None, table: pa.Table | None = None
+        self,
+        schema: Schema | pa.Schema | None,
+        *,
+        bag: Bag | None = None,
+        table: pa.Table | None = None,
+        batch: Batch | None = None,
     ) -> None:
+        """A batch is net."""
         self._schema = schema
         if bag is not None:
             self.bag = bag
         if table is not None:
             self.table = table
-        self.count: int = len(bag) if bag is not None else table.num_rows  # type: ignore[union-attr]
+        if batch is not None:
+            self.batch = batch
+        known = bag if bag is not None else batch
+        self.count: int = len(known) if known is not None else table.num_rows  # type: ignore[union-attr]
         """How many entries there are; 0 if and only if there is no row, of rows that are net."""
 
     @classmethod
@@ -291,13 +287,18 @@ class Rows:
 
     @cached_property
     def table(self) -> pa.Table:
-        return _table_of(self.bag, self.arrow)
+        return _table_of(self.bag, self.arrow) if self.is_bag else self.batch.table(self.arrow)
+
+    @cached_property
+    def batch(self) -> Batch:
+        return Batch.of(self.table, is_net=self.is_bag).net()
 
     @property
     def arrow(self) -> pa.Schema:
         """The Arrow schema of the table, with the weight."""
         if self._schema is None:
-            return self.table.schema
+            schema: pa.Schema = self.table.schema
+            return schema
         return self._schema.weighted if isinstance(self._schema, Schema) else self._schema
 
     @cached_property
@@ -327,6 +328,11 @@ class Rows:
     def is_bag(self) -> bool:
         """Whether the bag is there."""
         return "bag" in self.__dict__
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether the batch is there."""
+        return "batch" in self.__dict__
 
     def negated(self) -> Rows:
         """The opposite change."""
@@ -362,10 +368,14 @@ class Rows:
         return "table" in self.__dict__
 
     @property
+    def is_only_bag(self) -> bool:
+        return self.is_bag and not self.is_table and not self.is_batch
+
+    @property
     def is_few(self) -> bool:
         """Whether entries are best looked at one by one: the bag is there, or there are so few that calling Arrow would
         cost more."""
-        return self.count <= FEW or not self.is_table or (self.is_bag and self.count <= MANY)
+        return self.count <= FEW or self.is_only_bag or (self.is_bag and self.count <= MANY)
 
 
 class Tables(Mapping[str, pa.Table]):

@@ -90,7 +90,7 @@ def codes_of(array: pa.Array, type_: Type) -> Numbers:
         return np.fromiter(hashes, np.int64, len(array))
     if type_.kind is Kind.BOOLEAN:
         return np.asarray(array.to_numpy(zero_copy_only=False)).view(np.uint8)
-    return _numbers(array, type_)
+    return numbers_in(array, type_)
 
 
 # Columns
@@ -131,7 +131,7 @@ def _halves(array: pa.Array) -> Numbers:
     return pairs[array.offset : array.offset + len(array)]
 
 
-def _numbers(array: pa.Array, type_: Type) -> Numbers:
+def numbers_in(array: pa.Array, type_: Type) -> Numbers:
     """What numbers stand in the column, and anything where it has NULL."""
     if type_.kind is Kind.DECIMAL and pa.types.is_decimal(array.type):
         return _halves(array)[:, 0]
@@ -170,7 +170,7 @@ def _reader(array: pa.Array, type_: Type) -> Callable[[int], Value]:
     if type_.kind is Kind.BOOLEAN:
         filled = array.fill_null(False) if array.null_count else array
         return _view(np.asarray(filled.to_numpy(zero_copy_only=False))).__getitem__  # type: ignore[no-any-return]
-    numbers = _view(np.ascontiguousarray(_numbers(array, type_)))
+    numbers = _view(np.ascontiguousarray(numbers_in(array, type_)))
     match type_.kind:
         case Kind.DATE:
             return lambda place: dt.date.fromordinal(numbers[place] + _EPOCH_DAY)
@@ -189,7 +189,7 @@ def _range_reader(
 ) -> Callable[[int, int], Iterable[Value]]:
     """Reads the values of a column from one place to before another."""
     if array is not None and type_.is_integer and not array.null_count:
-        numbers = _view(np.ascontiguousarray(_numbers(array, type_)))
+        numbers = _view(np.ascontiguousarray(numbers_in(array, type_)))
         return lambda low, high: numbers[low:high].tolist()
     return lambda low, high: map(read, range(low, high))
 

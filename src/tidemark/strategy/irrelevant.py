@@ -16,7 +16,7 @@ A delta of which nearly everything matters is left as it is, so that all who rea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -27,9 +27,9 @@ from tidemark.algebra.columns import Columns
 from tidemark.algebra.compiled import Of, holds, key_of
 from tidemark.algebra.plans import Distinct, Filter, Join, Negate, Plan, Project, Scan, Union, Unnest, relations_of
 from tidemark.algebra.scalar import Row
-from tidemark.engines.engine import Engine
-from tidemark.engines.local import arrow as arrow_filters
+from tidemark.engines.local import vectors
 from tidemark.storage import delta as delta_tables
+from tidemark.storage.batches import Batch
 from tidemark.storage.delta import Rows, with_codes
 
 ROWS: Final = "rows"
@@ -127,7 +127,7 @@ def _either(*found: Signs) -> Signs:
 _signs: Final[PerPlan[Signs]] = PerPlan(_signs_of)
 
 
-def passing(delta: Rows, filter: Filter, engine: Engine) -> Rows:
+def passing(delta: Rows, filter: Filter) -> Rows:
     """The entries that a filter (over the given ``ROWS``) lets pass; the same rows if it does all."""
     if not delta.count:
         return delta
@@ -135,11 +135,16 @@ def passing(delta: Rows, filter: Filter, engine: Engine) -> Rows:
         test = _test(filter)
         kept = {row: weight for row, weight in delta.bag.items() if test(row)}
         return delta if len(kept) == delta.count else delta.chosen(kept)
-    # What is chosen of net entries is net, so plain conditions, which most are, need no engine.
-    passed = arrow_filters.passing(delta.table, filter.predicate)
-    if passed is None:
-        passed = engine.evaluate(filter, {ROWS: delta.table})
-    return delta if passed.num_rows == delta.count else Rows.of(passed)
+    passed = _chosen(filter)(delta.batch)
+    return delta if len(passed) == delta.count else Rows(delta.arrow, batch=passed)
+
+
+def _chosen_of(plan: Plan) -> Callable[[Batch], Batch]:
+    assert isinstance(plan, Filter)
+    return vectors.passing(plan.predicate)
+
+
+_chosen: Final = PerPlan(_chosen_of)
 
 
 def _holds(plan: Plan) -> Of:

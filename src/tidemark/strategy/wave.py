@@ -164,7 +164,7 @@ class Wave:
         found, wholes = dict[str, Rows](), NO_ROWS
         for name, whole in self.rows.items():
             interest = interests.get(name)
-            part = whole if interest is None else self._part(name, interest.columns, interest.filter, engine)
+            part = whole if interest is None else self._part(name, interest.columns, interest.filter)
             if not part.count:
                 continue
             found[name] = part
@@ -178,14 +178,14 @@ class Wave:
         """Whether anything changed in the columns that matter, whatever rows do."""
         return bool(self.narrowed[name, interest.columns, None].count)
 
-    def _part(self, name: str, columns: Columns, filter: Filter | None, engine: Engine) -> Rows:
+    def _part(self, name: str, columns: Columns, filter: Filter | None) -> Rows:
         key = (name, columns, filter)
         found = self.narrowed.get(key)
         if found is None:
             if filter is None:
                 found = relevant(self.rows[name], columns)
             else:
-                found = passing(self._part(name, columns, None, engine), filter, engine)
+                found = passing(self._part(name, columns, None), filter)
             self.narrowed[key] = found
         return found
 

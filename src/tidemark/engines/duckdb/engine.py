@@ -47,15 +47,17 @@ from tidemark.engines.engine import (
     Memory,
     reads_only,
 )
-from tidemark.engines.limits import DUCKDB, DuckDBLimits
-from tidemark.engines.local.arrow import joined
+from tidemark.engines.limits import DUCKDB, PROCESS, DuckDBLimits
+from tidemark.engines.local.columns import followed
+from tidemark.engines.local.columns import nothing_stored as no_columns_stored
 from tidemark.engines.local.lookups import Question, near
-from tidemark.engines.local.steps import by_key, evaluate_few, given_rows
+from tidemark.engines.local.steps import by_key, evaluate_few, given_rows, nothing_stored
 from tidemark.engines.opening import PASSING, must_be_a_place, not_a_database, opening, told
 from tidemark.engines.sqltext.recursion import given_to
 from tidemark.errors import TidemarkError
 from tidemark.storage import delta as delta_tables
 from tidemark.storage.arrangements import MOST_OF_ONE_KEY, Arrangements, no_arrangements, shared
+from tidemark.storage.batches import Batch, Numbers, Vector, once_each
 from tidemark.storage.commit import Commit, Creation, Forgetting, Loaded, Logged
 from tidemark.storage.delta import Rows
 from tidemark.storage.disk import first_line
@@ -272,25 +274,24 @@ class DuckDBEngine:
 
     @hearing_interrupts()
     def evaluate(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
-        """By compiled steps if that is a matter of a few rows, else over what look-ups find near it: by Arrow's joins,
-        or by a statement."""
+        """By compiled steps, perhaps over what look-ups find near the deltas; else by a statement."""
         if self._is_for_statements(plan):
             return self._statements.weighted(plan, given)
-        few = evaluate_few(plan, given_rows(plan, given), self.look_up)
+        few = followed(plan, given_rows(plan, given), self.look_up, self._look_up_columns)
         if few is not None:
             return few.rows.table
         reached, rows = near(plan, given, self._lookups)
-        few = evaluate_few(reached, rows) if reached is not plan else None
+        few = followed(reached, rows, nothing_stored, no_columns_stored) if reached is not plan else None
         if few is not None:
             return few.rows.table
         tables = {name: part.table for name, part in rows.items()}
-        found = joined(reached, tables)
-        if found is None:
-            found = self._beside_the_tail(reached)
+        found = self._beside_the_tail(reached)
         return self._statements.weighted(reached, tables) if found is None else found
 
     def follow(self, plan: Plan, given: Mapping[str, Rows]) -> Found | None:
-        return None if self._is_for_statements(plan) else evaluate_few(plan, given, self.look_up)
+        if self._is_for_statements(plan):
+            return None
+        return followed(plan, given, self.look_up, self._look_up_columns)
 
     def _is_for_statements(self, plan: Plan) -> bool:
         """Whether no look-up may stand for a statement: what memory has is as it was committed."""
@@ -320,6 +321,25 @@ class DuckDBEngine:
             self._asked[asked] = StoredRows(schema, bag=dict.fromkeys(keys, 1))
         found = self._lookups(Question(leaf, columns, ((self._asked[asked], tuple(range(len(columns)))),), needed))
         return None if found is None else by_key(found.bag, key_of(columns))
+
+    @hearing_interrupts()
+    def _look_up_columns(
+        self, leaf: Stored, columns: tuple[int, ...], keys: Sequence[Vector], needed: tuple[int, ...] | None
+    ) -> tuple[Batch, Numbers | None] | None:
+        """The same for compiled steps over columns."""
+        if self.arrangements is not None:
+            count = len(keys[0]) if keys else 1
+            held = self.arrangements.serving(leaf.relation, columns, needed, count)
+            if held is not None and len(held.schema) == len(leaf.schema):
+                at_once = held.matching_batch(columns, keys, PROCESS.many_met)
+                if at_once is not None:
+                    return at_once
+        if not columns:
+            return None
+        schema = Schema(tuple(leaf.schema[column] for column in columns))
+        asked = Rows(schema, batch=Batch(keys, once_each(len(keys[0])), is_net=True))
+        found = self._lookups(Question(leaf, columns, ((asked, tuple(range(len(columns)))),), needed))
+        return None if found is None else (found.batch, None)
 
     def _beside_the_tail(self, plan: Plan) -> pa.Table | None:
         """Some rows of one relation with a tail: those of the table and those of the tail, so that it need not be

@@ -40,9 +40,10 @@ from tidemark.engines.engine import (
     reads_only,
 )
 from tidemark.engines.limits import PROCESS, SPARK, EngineLimits
-from tidemark.engines.local.arrow import joined
+from tidemark.engines.local.columns import followed
+from tidemark.engines.local.columns import nothing_stored as no_columns_stored
 from tidemark.engines.local.lookups import near
-from tidemark.engines.local.steps import evaluate_few, given_rows
+from tidemark.engines.local.steps import evaluate_few, given_rows, nothing_stored
 from tidemark.engines.spark.backup import Needed, begin
 from tidemark.engines.spark.delta_log import LOG
 from tidemark.engines.spark.in_process import InProcess, read_rows
@@ -65,6 +66,7 @@ from tidemark.engines.spark.transactions import COMMIT_UNKNOWN, TransactionRow
 from tidemark.errors import TidemarkError
 from tidemark.storage import delta as deltas
 from tidemark.storage.arrangements import MOST_OF_ONE_KEY, Arrangements, no_arrangements, shared
+from tidemark.storage.batches import Batch, Numbers, Vector, empty_batch
 from tidemark.storage.commit import Commit, Forgetting, Loaded, Logged, take_notes
 from tidemark.storage.delta import Rows
 
@@ -245,7 +247,7 @@ class SparkEngine:
             return None
         with self._lock:
             self._must_be_open()
-            return evaluate_few(plan, given, self._found)
+            return followed(plan, given, self._found, self._found_columns)
 
     def look_up(self, leaf: Stored, columns: Columns, keys: Keys, needed: Columns | None) -> Index | None:
         """If they are arranged."""
@@ -264,6 +266,18 @@ class SparkEngine:
             return None
         return held.matching(columns, keys, MOST_OF_ONE_KEY)
 
+    def _found_columns(
+        self, leaf: Stored, columns: tuple[int, ...], keys: Sequence[Vector], needed: tuple[int, ...] | None
+    ) -> tuple[Batch, Numbers | None] | None:
+        """The same for compiled steps over columns."""
+        if not self.rows(leaf.relation):
+            return empty_batch(leaf.schema), None
+        assert self.arrangements is not None
+        held = self.arrangements.serving(leaf.relation, columns, needed, len(keys[0]) if keys else 1)
+        if held is None or len(held.schema) != len(leaf.schema):
+            return None
+        return held.matching_batch(columns, keys, PROCESS.many_met)
+
     def _evaluate_few(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table | None:
         """What needs no statement over stored rows: they are few, or all that matter are found in memory."""
         tiny = self._tiny.evaluate(plan, given, self._relations)
@@ -273,12 +287,10 @@ class SparkEngine:
         reached, rows = near(plan, given, lambda question: arranged(held, question))
         if reached is plan or any(isinstance(part, Stored) for part in walk(reached)):
             return None
-        few = evaluate_few(reached, rows)
+        few = followed(reached, rows, nothing_stored, no_columns_stored)
         if few is not None:
             return few.rows.table
-        tables = {name: part.table for name, part in rows.items()}
-        found = joined(reached, tables)
-        return self.evaluate_plainly(reached, tables) if found is None else found
+        return self.evaluate_plainly(reached, {name: part.table for name, part in rows.items()})
 
     def fetch(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
         with self._lock:

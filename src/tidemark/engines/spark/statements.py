@@ -20,13 +20,12 @@ from tidemark.algebra.functions import spark_type
 from tidemark.algebra.plans import Given, Plan, Stored, walk
 from tidemark.algebra.types import WEIGHT
 from tidemark.engines.spark.dialect import SparkCompiler, SparkDialect, StoredViews, quote
-from tidemark.engines.spark.errors import translated
 from tidemark.engines.spark.integrity import Verified
 from tidemark.engines.spark.records import DataFile
 from tidemark.engines.spark.relations import Relation, Relations
 from tidemark.engines.spark.routing import Sizes, is_small
 from tidemark.engines.spark.session import Options, own_session
-from tidemark.engines.spark.shield import Shield, unbroken
+from tidemark.engines.spark.shield import Shield, translated, unbroken
 from tidemark.storage import delta as deltas
 
 _RULES: Final = (
