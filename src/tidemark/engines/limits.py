@@ -74,8 +74,8 @@ class EngineLimits:
         compared=0.06,
     )
     """The same where the change is written before it is followed: everything is a statement, over what is stored."""
-    least_ahead: int = 50_000
-    part_ahead: int = 16
+    least_ahead: int = 20_000
+    part_ahead: int = 32
     """A change is written ahead if it has so many rows and is no smaller part than this of the relations changed."""
 
     worth_a_proof: int = 1_000_000
@@ -84,6 +84,8 @@ class EngineLimits:
     """Where more nodes than these read a relation, those to which its change can matter are looked up."""
     bulk_rows: int = 50_000
     """From how many changed rows on a grouping's input is summed up inside the engine."""
+    bulk_rows_ahead: int = 2_000
+    """The same where the change is written ahead."""
     small_part: int = 4
     """A part of a delta that is smaller by this factor is better looked up by itself than together with others."""
     small_whole: int = 64

@@ -206,7 +206,9 @@ class RefreshCache:
     def get(self, node: Node, changed: frozenset[str], rows: Mapping[str, Rows], limits: EngineLimits) -> Refresh:
         # Which relations below changed decides how old and new states are read, so it is part of the key.
         below = _reads(node).intersection(rows) | changed
-        bulk = sum([rows[name].count for name in changed]) > limits.bulk_rows
+        bulk = sum([rows[name].count for name in changed]) > (
+            limits.bulk_rows_ahead if self.ahead else limits.bulk_rows
+        )
         key = (node.name, below, bulk)
         if key not in self.plans:
             block = Block(changed=below, unstored=self.unstored, ahead=self.ahead)

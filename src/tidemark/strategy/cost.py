@@ -21,6 +21,11 @@ from tidemark.engines.engine import Engine
 from tidemark.strategy.graph import Network
 from tidemark.strategy.nodes import AUTO, Node, Refresh
 
+MARGIN: Final = 1.5
+MARGIN_AHEAD: Final = 1.0
+"""Where a change is written ahead, both ways are statements over the same rows, and known as well."""
+LARGE_MARGIN: Final = 2.0
+
 
 @dataclass(frozen=True)
 class Costs:
@@ -33,10 +38,12 @@ class Costs:
     below: int
     own: int
 
+    margin: float = MARGIN
+
     @property
     def are_dearer(self) -> bool:
         """Whether the differentials cost clearly more."""
-        return self.differentials > self.anew * MARGIN
+        return self.differentials > self.anew * self.margin
 
     @property
     def reason(self) -> str:
@@ -59,8 +66,6 @@ class Costs:
         return shared > sum(costs.anew for costs in listed)
 
 
-MARGIN: Final = 1.5
-LARGE_MARGIN: Final = 2.0
 HANDED: Final = 1.0
 """A row of a shared change: it is made net, and handed to who reads it."""
 FOLLOWING: Final = 3
@@ -88,7 +93,7 @@ def costs(node: Node, plan: Refresh, changed: int, engine: Engine, *, is_ahead: 
     anew = prices.statement + below * prices.scanned + 2 * own * prices.compared
     stage = prices.stage if places or changed > prices.few else prices.small_stage
     differentials = len(plan.stages) * stage + changed * prices.changed + meeting
-    return Costs(differentials, anew, changed, len(places), below, own)
+    return Costs(differentials, anew, changed, len(places), below, own, margin=MARGIN_AHEAD if is_ahead else MARGIN)
 
 
 def _leaves(plan: Plan) -> tuple[Stored, ...]:

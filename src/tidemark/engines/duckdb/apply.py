@@ -33,7 +33,7 @@ from tidemark.engines.duckdb.tables import StoredRelation
 from tidemark.engines.limits import DUCKDB
 from tidemark.errors import TidemarkError
 from tidemark.storage import delta as delta_tables
-from tidemark.storage.delta import bag_of, distinct_values
+from tidemark.storage.delta import MANY, bag_of, distinct_values
 
 PLACE: Final = "rowid"
 
@@ -46,15 +46,22 @@ def all_match(pairs: Sequence[tuple[str, str]], columns: Sequence[pa.ChunkedArra
     >>> all_match([("a.x", "d.x"), ("a.y", "d.y")], [pa.chunked_array([[7] * 8]), pa.chunked_array([list(range(8))])])
     'a.y = d.y AND CASE WHEN a.x = d.x THEN TRUE ELSE FALSE END'
     """
-    texts = [
-        f"{left} {'IS NOT DISTINCT FROM' if column.null_count else '='} {right}"
-        for (left, right), column in zip(pairs, columns, strict=True)
-    ]
+    texts = [_equal_text(pair, column) for pair, column in zip(pairs, columns, strict=True)]
     driver = _driver(columns)
-    if driver is None or len(texts) == 1:
+    if driver is None:
         return " AND ".join(texts)
-    rest = " AND ".join(text for i, text in enumerate(texts) if i != driver)
-    return f"{texts[driver]} AND CASE WHEN {rest} THEN TRUE ELSE FALSE END"
+    return _all_equal([texts[driver], *(text for i, text in enumerate(texts) if i != driver)], 1)
+
+
+def _equal_text(pair: tuple[str, str], column: pa.ChunkedArray) -> str:
+    left, right = pair
+    return f"{left} {'IS NOT DISTINCT FROM' if column.null_count else '='} {right}"
+
+
+def _all_equal(texts: Sequence[str], driving: int) -> str:
+    """All conditions, of which so many first ones drive the join."""
+    first, rest = " AND ".join(texts[:driving]), " AND ".join(texts[driving:])
+    return f"{first} AND CASE WHEN {rest} THEN TRUE ELSE FALSE END" if rest else first
 
 
 def _driver(columns: Sequence[pa.ChunkedArray]) -> int | None:
@@ -153,7 +160,11 @@ class Applying:
         names, key = self._names(), self._key
         others = [p for p in range(len(names)) if p not in key]
         order = [*key, *others] if key else sorted(others, key=lambda p: -distinct_values(columns[p]))
-        return all_match([(f"r.{names[p]}", f"d.c{p}") for p in order], [columns[p] for p in order])
+        pairs, values = [(f"r.{names[p]}", f"d.c{p}") for p in order], [columns[p] for p in order]
+        if not key or len(self._delta) <= MANY or any(columns[p].null_count for p in key):
+            return all_match(pairs, values)
+        # So many rows are everywhere in the table: nothing is pruned, and the whole key finds fewer to compare.
+        return _all_equal([_equal_text(*pair) for pair in zip(pairs, values, strict=True)], len(key))
 
     # Rows come
 

@@ -153,7 +153,8 @@ class DuckDBDialect:
         return f"({query}) AS {alias}, LATERAL (SELECT {elements}) AS {alias}_elements"
 
     def repeated(self, query: str, alias: str, weight: str) -> str:
-        return f"({query}) AS {alias}, LATERAL (SELECT unnest(range(abs({alias}.{weight})))) AS {alias}_copy"
+        # Not LATERAL: over a union of joins with large deltas such a statement of DuckDB's has been seen not to end.
+        return f"(SELECT *, unnest(range(abs({weight}))) AS {alias}_copy FROM ({query}) AS {alias}_each) AS {alias}"
 
     def aggregate(self, row: Aggregation) -> Text:
         return row.duckdb
