@@ -38,6 +38,7 @@ from tidemark.algebra.types import (
 )
 from tidemark.storage import delta as deltas
 from tidemark.storage.arrangements import Admission, Arrangement, Arrangements
+from tidemark.storage.delta import Rows
 
 Row = tuple[Any, ...]
 Bag = Counter[Row]
@@ -156,7 +157,7 @@ def test_an_arrangement_follows_any_deltas(seed: int, types: list[Type], carried
     with localcontext() as context:
         context.prec = 3  # a program's own precision is none of an arrangement's business
         for _ in range(8):
-            arrangement.feed(delta_of(world.change(world.random.choice((1, 3, 12))), schema))
+            arrangement.feed(Rows.of(delta_of(world.change(world.random.choice((1, 3, 12))), schema)))
             asked = columns[: world.random.randint(1, len(columns))]
             if arrangement.serves(asked):
                 check(arrangement, world, tuple(world.random.sample(asked, len(asked))))
@@ -169,7 +170,7 @@ def test_an_arrangement_serves_the_first_of_its_columns_while_no_row_was_left_ou
     arrangement = Arrangement(schema, (0, 1), (0, 1), deltas.from_rows([(1, 2), (1, 3)], schema), 4)
     assert arrangement.serves((0,))
     assert not arrangement.serves((1,))
-    arrangement.feed(delta_of({(1, None): 1}, schema))
+    arrangement.feed(Rows.of(delta_of({(1, None): 1}, schema)))
     assert not arrangement.serves((0,))
     assert arrangement.serves((0, 1))
 
@@ -178,7 +179,7 @@ def test_runs_stay_few() -> None:
     schema = Schema((Field("a", INT), Field("b", VARCHAR)))
     arrangement = Arrangement(schema, (0,), (0, 1), schema.arrow.empty_table(), 4)
     for number in range(600):
-        arrangement.feed(delta_of({(number, "x"): 1}, schema))
+        arrangement.feed(Rows.of(delta_of({(number, "x"): 1}, schema)))
     assert len(arrangement.runs) <= 5
     assert arrangement.entries == 600
 
@@ -186,7 +187,7 @@ def test_runs_stay_few() -> None:
 def test_an_arrangement_that_cannot_make_a_run_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     schema = Schema((Field("a", INT), Field("b", INT)))
     arrangement = Arrangement(schema, (0,), (0, 1), deltas.from_rows([(1, 2)], schema), 8)
-    arrangement.feed(delta_of({(5, 6): 1}, schema))
+    arrangement.feed(Rows.of(delta_of({(5, 6): 1}, schema)))
 
     def out_of_memory(*_: object) -> None:
         raise MemoryError

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import Final, Generic, NoReturn, Protocol, TypeAlias, TypeVar
+from typing import Final, Generic, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -83,8 +83,7 @@ class Memory:
     entries: int | None = None
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """The net rows of a plan, and how many rows were fetched for them of each stored relation."""
 
     rows: Rows

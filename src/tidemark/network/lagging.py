@@ -51,7 +51,7 @@ class Lagging:
         wave = propagate(
             whole, {}, engine, replace(cache, plans={}, finders={}, interests={}, interested={}, reasons={}, columns={})
         )
-        return self._own(Wave(wave.deltas, [replace(step, reason=reason) for step in wave.steps]))
+        return self._own(Wave(wave.deltas, [step._replace(reason=reason) for step in wave.steps]))
 
     def _own(self, wave: Wave) -> Wave:
         """The wave without the deltas that it began with, and those that are not stored."""

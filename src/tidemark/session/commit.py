@@ -101,7 +101,7 @@ def advance_clock(draft: Draft) -> Draft:
     if CLOCK not in work.catalog.relations:
         return draft
     now = work.now or state.now()
-    return replace(draft, work=replace(work, now=now, pending=state.in_time(work.catalog, work.pending, now)))
+    return draft._replace(work=replace(work, now=now, pending=state.in_time(work.catalog, work.pending, now)))
 
 
 def run_rules(draft: Draft) -> Draft:
@@ -109,7 +109,7 @@ def run_rules(draft: Draft) -> Draft:
     if draft.react is None:
         return draft
     work, derivation = draft.react(draft.work)
-    return replace(draft, work=work, derivation=derivation)
+    return draft._replace(work=work, derivation=derivation)
 
 
 def check_constraints(draft: Draft) -> Draft:
@@ -130,10 +130,10 @@ def derive(draft: Draft) -> Draft:
     if known is not None and work.catalog is state.catalog:
         read = state.network.read
         if known.serves(state.version, work.catalog, work.pending, read) and known.is_checked(read):
-            return replace(draft, derivation=known.over(work.pending))
+            return draft._replace(derivation=known.over(work.pending))
     wave = state.propagate(work.catalog, work.pending, work.change, is_last=True)
     made = Derivation(state.version, work.catalog, work.pending, work.change, work.pending, wave)
-    return replace(draft, derivation=made)
+    return draft._replace(derivation=made)
 
 
 def check_assertions(draft: Draft) -> Draft:
@@ -161,7 +161,7 @@ def fill(draft: Draft) -> Draft:
     created.extend(nodes)
     for view in transition.new_external:
         created.append(Creation(view.name, view.schema, internal=True, kept=False))
-    return replace(draft, created=tuple(created), given=given)
+    return draft._replace(created=tuple(created), given=given)
 
 
 def encode(draft: Draft) -> Draft:
@@ -189,8 +189,8 @@ def encode(draft: Draft) -> Draft:
         trace=trace_of((*work.steps, *wave.steps)),
         notes={**_notes_of(state, transition, version), **work.notes, **moved_note},
     )
-    state.progress.tell(_step_of(record))
-    return replace(draft, record=record)
+    state.progress.tell(lambda: _step_of(record))
+    return draft._replace(record=record)
 
 
 # The commit point
@@ -213,7 +213,7 @@ def swap(draft: Draft) -> Draft:
     """Catalog, network and version are those of the commit. It is the same if some of that was done before."""
     before = draft.state.catalog
     draft.state.swap()
-    return replace(draft, before=before)
+    return draft._replace(before=before)
 
 
 def feed(draft: Draft) -> Draft:
@@ -228,7 +228,7 @@ def announce(draft: Draft) -> Draft:
     state.committed.notify_all()
     assert draft.before is not None, "the phase `swap` has not run"
     event = Committed(draft.stored.version, work.pending, work.said, draft.wave.deltas, draft.before, work.catalog)
-    return replace(draft, afterwards=state.events.tell(event))
+    return draft._replace(afterwards=state.events.tell(event))
 
 
 PREPARE: Final[tuple[Phase, ...]] = (

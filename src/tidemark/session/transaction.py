@@ -238,7 +238,7 @@ class Transaction:
                     f"the transaction was rolled back, because a statement in it failed: {self.failure.message}",
                 )
             try:
-                run(Draft(self.store, self._work(), self._react, self._derivation))
+                run(Draft(self.store, self._work(), self._react if self._may_react else None, self._derivation))
             except BaseException as error:
                 self._failed(error)
                 raise
@@ -601,6 +601,11 @@ class Transaction:
         self._now, self.statements = now, self.statements + 1
         self.commit()
 
+    @property
+    def _may_react(self) -> bool:
+        """Whether rules may have to do with it."""
+        return bool(self.catalog.activations) or self._reactions is not None or FIRINGS in self.pending
+
     def _react(self, work: Work) -> Reacted:
         """The check phase of rules, once the clock was moved on, and what it leaves to be done apart."""
         self._now, self._pending = work.now, Pending(work.pending)
@@ -615,21 +620,23 @@ class Transaction:
             self._queue(self._reactions.sequences.partials.changes(self.store.version + 1))
         notes = self._forget_firings() if FIRINGS in self.pending else {}
         made = self._work()
-        return replace(made, moved=self._moved(), notes={**made.notes, **notes}), self._derivation
+        return replace(made, notes={**made.notes, **notes}) if notes else made, self._derivation
 
     def _work(self) -> Work:
         """What this transaction asks to be committed."""
-        return replace(
-            self._brought or Work(self.catalog, {}, 0),
-            catalog=self.catalog,
-            pending=self.pending,
-            statements=self.statements,
-            now=self._now,
-            change=self._alone(),
+        made = Work(
+            self.catalog,
+            self.pending,
+            self.statements,
+            self._now,
+            self._alone(),
             said=self._said,
+            moved=self._moved() if self.course.has_paired else NOTHING,
             spent=self.laps.seconds,
             outcome=self.outcome,
         )
+        brought = self._brought
+        return made if brought is None else replace(made, own=brought.own, steps=brought.steps, notes=brought.notes)
 
     def _moved(self) -> dict[str, pa.Table]:
         """Which rows of which tables this transaction has given other keys."""

@@ -24,7 +24,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
-from types import FunctionType
+from types import FunctionType, TracebackType
 from typing import Any, Final, TypeVar, cast
 
 from tidemark.engines.opening import translated
@@ -179,13 +179,23 @@ class _Room:
 _ROOM: Final = _Room()
 
 
-@contextmanager
-def deep() -> Iterator[None]:
-    """Let calls go down far enough for nested statements; what goes further is an error of the statement."""
-    _ROOM.enter()
-    try:
-        yield
-    except RecursionError as error:
-        raise too_complex() from error
-    finally:
+class Deep:
+    """Lets calls go down far enough for nested statements; what goes further is an error of the statement."""
+
+    def __enter__(self) -> None:
+        _ROOM.enter()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         _ROOM.leave()
+        if isinstance(error, RecursionError):
+            raise too_complex() from error
+
+
+_DEEP: Final = Deep()
+
+
+def deep() -> Deep:
+    """The same context each time: who counts its users is the limit itself."""
+    return _DEEP

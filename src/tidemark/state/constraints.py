@@ -17,6 +17,7 @@ import pyarrow as pa
 from tidemark.algebra.compiled import key_of
 from tidemark.algebra.expressions import Call, Expression
 from tidemark.algebra.plans import Filter, Given, Net, Plan, Project, Stored, Touched, union
+from tidemark.algebra.scalar import Row
 from tidemark.algebra.types import BOOLEAN, WEIGHT, Schema
 from tidemark.engines.engine import Engine
 from tidemark.errors import TidemarkError
@@ -39,16 +40,11 @@ def check_constraints(
         inserted = delta.inserted()
         if not inserted.count:
             continue
-        if inserted.count > delta_tables.FEW or any(map(inserted.has_null, _required(table.schema))):
+        if inserted.count > delta_tables.FEW or inserted.has_null(_asked(table).required):
             _check_not_null(table, inserted.table)
         _check_conditions(table, inserted, engine)
         if table.primary_key:
             _check_key(table, delta, stored, engine)
-
-
-def _required(schema: Schema) -> list[int]:
-    """The columns that are NOT NULL."""
-    return [position for position, field in enumerate(schema.fields) if not field.nullable]
 
 
 def check_alterations(
@@ -129,15 +125,15 @@ def _check_key(table: Table, delta: Rows, stored: frozenset[str], engine: Engine
 
 def _grown(table: Table, delta: Rows) -> Rows:
     """The keys that the transaction adds more rows of than it removes."""
-    key, schema = table.primary_key, Schema(tuple(table.schema[position] for position in table.primary_key))
+    asked = _asked(table)
     if not delta.is_few:
-        names = [delta.table.schema.names[position] for position in key]
+        names = [delta.table.schema.names[position] for position in table.primary_key]
         return Rows.of(delta_tables.inserted(delta_tables.net(delta.table.select([*names, WEIGHT]))))
-    of, totals = key_of(key), Bag()
+    of, totals = asked.key_of, Bag()
     for row, weight in delta.bag.items():
         found = of(row)
         totals[found] = totals.get(found, 0) + weight
-    return Rows(schema, bag={found: total for found, total in totals.items() if total > 0})
+    return Rows(asked.keys, bag={found: total for found, total in totals.items() if total > 0})
 
 
 class _Asked:
@@ -145,6 +141,19 @@ class _Asked:
 
     def __init__(self, table: Table) -> None:
         self.table = table
+
+    @cached_property
+    def required(self) -> tuple[int, ...]:
+        """The columns that are NOT NULL."""
+        return tuple([position for position, field in enumerate(self.table.schema.fields) if not field.nullable])
+
+    @cached_property
+    def keys(self) -> Schema:
+        return Schema(tuple([self.table.schema[position] for position in self.table.primary_key]))
+
+    @cached_property
+    def key_of(self) -> Callable[[Row], Row]:
+        return key_of(self.table.primary_key)
 
     @cached_property
     def violating(self) -> Plan | None:

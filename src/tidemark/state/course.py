@@ -76,6 +76,11 @@ class Course:
         """The relations of which it is known, at some place, which rows became which."""
         return [name for name in self._steps if self.has_pairs(name)]
 
+    @property
+    def has_paired(self) -> bool:
+        """Whether there is any such relation."""
+        return bool(self._paired)
+
     def has_pairs(self, relation: str) -> bool:
         return relation in self._paired
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
@@ -93,8 +93,7 @@ Reacted = tuple[Work, Derivation | None]
 """A transaction's work with what rules made of it, and what was derived last."""
 
 
-@dataclass(frozen=True)
-class Draft:
+class Draft(NamedTuple):
     """A commit as far as it is prepared. A phase returns it completed, and before the commit point nothing that
     is committed changes.
 
@@ -105,7 +104,7 @@ class Draft:
     react: Callable[[Work], Reacted] | None = None
     derivation: Derivation | None = None
     created: tuple[Creation, ...] = ()
-    given: Mapping[str, pa.Table] = field(default_factory=dict)
+    given: Mapping[str, pa.Table] = NO_TABLES
     record: Commit | None = None
     before: Catalog | None = None
     """The definitions that the commit has replaced."""

@@ -106,13 +106,17 @@ class Events:
         handlers.append(one)
         return lambda: handlers.remove(one)
 
+    def is_heard(self, kind: type[Any]) -> bool:
+        """Whether anybody may hear of events of a kind."""
+        return bool(self._handlers.get(kind))
+
     def tell(self, event: Event) -> tuple[Action, ...]:
         """Let everybody hear of an event; what they want to be done after it."""
-        if isinstance(event, Committed | Settled):
+        if isinstance(event, Committed | Settled) and self.hearers:
             for hearer in tuple(self.hearers):
                 hearer.hear(event)
         told = [handler(event) for when, handler in tuple(self._handlers.get(type(event), ())) if when(event)]
-        return tuple(action for action in told if action is not None)
+        return tuple([action for action in told if action is not None])
 
 
 Listener = Callable[[str], None]
@@ -124,9 +128,11 @@ class Steps:
     def __init__(self, events: Events, check: Callable[[], None]) -> None:
         self._events, self._check = events, check
 
-    def tell(self, step: str) -> None:
+    def tell(self, step: str | Callable[[], str]) -> None:
+        """A text that takes a while to make is made if anybody hears it."""
         self._check()
-        self._events.tell(Progress(step))
+        if self._events.is_heard(Progress):
+            self._events.tell(Progress(step if isinstance(step, str) else step()))
 
 
 @contextmanager
@@ -152,7 +158,7 @@ class ToldRefreshes(RefreshCache):
         self._steps = steps
 
     def get(self, node: Node, changed: frozenset[str], deltas: Mapping[str, pa.Table], limits: EngineLimits) -> Refresh:
-        self._steps.tell(f"propagating to {node.label}")
+        self._steps.tell(lambda: f"propagating to {node.label}")
         return super().get(node, changed, deltas, limits)
 
 

@@ -7,8 +7,9 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any, Final
 
 import pyarrow as pa
@@ -53,6 +54,36 @@ class Definitions:
     catalog: Catalog
     network: Network
     created: Mapping[str, int]
+
+
+class _Inside:
+    """The lock, and what is done when it was taken and before it is given back; one object for each time."""
+
+    __slots__ = ("_begin", "_end", "_lock")
+
+    def __init__(
+        self, lock: threading.RLock, begin: Callable[[], None], end: Callable[[BaseException | None], None]
+    ) -> None:
+        self._lock, self._begin, self._end = lock, begin, end
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        try:
+            self._begin()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self._end(error)
+        finally:
+            self._lock.release()
+
+
+_HELD: Final[AbstractContextManager[None]] = nullcontext()
 
 
 class Store:
@@ -106,9 +137,11 @@ class Store:
 
     @property
     def lock(self) -> AbstractContextManager[None]:
-        """What all access goes through, but for that of snapshots."""
+        """What all access goes through, but for that of snapshots. Who has it, has it."""
+        if self.is_inside():
+            return _HELD
         self.must_not_be_outside()
-        return self._in_turn()
+        return _Inside(self._lock, self._begin_work, self._end_work)
 
     def must_not_be_outside(self) -> None:
         """Refuse a function with a timeout, which a transaction waits for: it would wait for that in vain."""
@@ -120,47 +153,39 @@ class Store:
             )
 
     @contextmanager
-    def _in_turn(self) -> Iterator[None]:
-        """The lock. Whoever comes from outside finds memory as what is stored, and leaves a mark while at work."""
-        if self._lock._is_owned():  # type: ignore[attr-defined]
-            yield
-            return
-        with self._lock, self._at_work():
-            yield
-
-    @contextmanager
     def if_free(self) -> Iterator[bool]:
         """The lock, and whether it could be had without waiting for another thread."""
         self.must_not_be_outside()
-        if self._lock._is_owned():  # type: ignore[attr-defined]
+        if self.is_inside():
             yield True
         elif not self._lock.acquire(blocking=False):
             yield False
         else:
             try:
-                with self._at_work(), deep():
+                with _Inside(self._lock, self._begin_work, self._end_work), deep():
                     yield True
             finally:
                 self._lock.release()
 
-    @contextmanager
-    def _at_work(self) -> Iterator[None]:
+    def _begin_work(self) -> None:
+        """Whoever comes from outside finds memory as what is stored, and leaves a mark while at work."""
         if self._is_unsettled and not self.is_closed:
             self._settle_what_was_left()
         self._is_unsettled = True
         self.stopping.end()  # what an exception left of the statement before
         self.stopping.begin()
-        try:
-            yield
-        except TidemarkError as error:
+
+    def _end_work(self, error: BaseException | None) -> None:
+        """What is no error of ours leaves the mark."""
+        if error is None:
+            self.stopping.end()
+            self._is_unsettled = self._is_in_doubt
+        elif isinstance(error, TidemarkError):
             told = self.stopping.told(error)
             self.stopping.end()
             self._is_unsettled = self._is_in_doubt
-            if told is error:
-                raise
-            raise told from error
-        self.stopping.end()
-        self._is_unsettled = self._is_in_doubt
+            if told is not error:
+                raise told from error
 
     def is_quiet(self, seconds: float = 0.0) -> bool:
         """Whether no other thread is at work in here at this moment, or within so many seconds."""
@@ -171,16 +196,23 @@ class Store:
 
     def is_inside(self) -> bool:
         """Whether this thread is at work in here."""
-        return bool(self._lock._is_owned())  # type: ignore[attr-defined]
+        owned: bool = self._lock._is_owned()  # type: ignore[attr-defined]
+        return owned
 
     def interrupt(self) -> None:
         """End the statements that run, those of readers too."""
         for stopping in (self.stopping, *self.beside):
             stopping.interrupt()
 
-    @contextmanager
-    def in_use(self) -> Iterator[None]:
+    def in_use(self) -> AbstractContextManager[None]:
         """The lock, of a database that is open."""
+        if self.is_inside():
+            self.must_be_open()
+            return deep()
+        return self._used_from_outside()
+
+    @contextmanager
+    def _used_from_outside(self) -> Iterator[None]:
         with self.lock, deep():
             self.must_be_open()
             yield
@@ -217,7 +249,7 @@ class Store:
     @property
     def last_version(self) -> int:
         """The last committed version. It does not wait for who is at work, and is read anew if nobody is sure of it."""
-        is_free = not self._lock._is_owned()  # type: ignore[attr-defined]
+        is_free = not self.is_inside()
         if self._is_unsettled and is_free and not self.is_closed and self._lock.acquire(blocking=False):
             try:
                 if self._is_unsettled:

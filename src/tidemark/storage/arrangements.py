@@ -28,6 +28,7 @@ from tidemark.algebra.scalar import Row
 from tidemark.algebra.types import Kind, Schema
 from tidemark.storage import delta as deltas
 from tidemark.storage.batches import Batch, Vector, empty_batch, net_by_owner
+from tidemark.storage.delta import Rows
 from tidemark.storage.runs import KEYED, Key, Numbers, Run, code_of, codes_of, is_exact, packed, places_between, run_of
 
 _logger = logging.getLogger("tidemark.arrangements")
@@ -269,17 +270,17 @@ class Arrangement:
 
     # Deltas
 
-    def takes(self, delta: pa.Table) -> bool:
+    def takes(self, delta: Rows) -> bool:
         """Whether it is to be fed with a delta, or has to go."""
         return True
 
-    def feed(self, delta: pa.Table) -> None:
+    def feed(self, delta: Rows) -> None:
         """Take a net delta of the relation."""
-        if delta.num_rows > max(self._most_newest // AT_ONCE, 1):
+        if delta.count > max(self._most_newest // AT_ONCE, 1):
             self._settle_newest()
-            self._add_run(delta.select([*self.carried, delta.num_columns - 1]))
+            self._add_run(delta.table.select([*self.carried, delta.table.num_columns - 1]))
             return
-        bag = deltas.bag_of(delta)
+        bag = delta.bag
         if len(self._carries) < len(self.schema):
             bag = self._projected(bag)
         self.left_out += self._feed_newest(bag)
@@ -389,16 +390,15 @@ class Whole(Arrangement):
         if len(self._rows) > most:
             return None
         if self._batch is None:
-            self._batch = deltas.Rows(self.schema, bag=self._rows).batch
+            self._batch = Rows(self.schema, bag=self._rows).batch
         return self._batch, np.zeros(len(self._batch), np.int64)
 
-    def takes(self, delta: pa.Table) -> bool:
-        rows: int = len(self._rows) + delta.num_rows
-        return rows <= 2 * self._most
+    def takes(self, delta: Rows) -> bool:
+        return len(self._rows) + delta.count <= 2 * self._most
 
-    def feed(self, delta: pa.Table) -> None:
+    def feed(self, delta: Rows) -> None:
         rows, self._batch = self._rows, None
-        for row, weight in deltas.bag_of(delta).items():
+        for row, weight in delta.bag.items():
             after = rows.get(row, 0) + weight
             if after:
                 rows[row] = after
@@ -748,25 +748,36 @@ class Arrangements:
         self._version = version
         for relation in gone:
             self.forget(relation)
-        for relation, delta in changes.items():
+        for relation, delta in deltas.as_rows(changes).items():
             known = self._known.get(relation)
-            if known is None or not known.held or not delta.num_rows:
-                continue
-            for columns in tuple(known.held):
-                held = self._drop(known, columns)
-                if not held.arrangement.takes(delta):
-                    continue
-                try:
-                    held.arrangement.feed(delta)
-                except Exception:
-                    _logger.warning("the arrangement of %s is dropped", relation, exc_info=True)
-                    continue
-                held.nbytes = held.arrangement.nbytes
-                self._hold(known, held)
+            if known is not None and known.held and delta.count:
+                self._feed(relation, known, delta)
         if self.nbytes > self.budget:
             for known, held in self._least_used():
                 if self.nbytes > self.budget:
                     self._drop(known, held.arrangement.columns)
+
+    def _feed(self, relation: str, known: _Known, delta: Rows) -> None:
+        """Let all of a relation take its delta."""
+        fed, serving = known.held, known.serving
+        known.held, known.serving = {}, {}
+        self.nbytes -= sum([held.nbytes for held in fed.values()])
+        is_as_before = True
+        for held in fed.values():
+            arrangement, left_out = held.arrangement, held.arrangement.left_out
+            is_taken = arrangement.takes(delta)
+            try:
+                if is_taken:
+                    arrangement.feed(delta)
+            except Exception:
+                _logger.warning("the arrangement of %s is dropped", relation, exc_info=True)
+                is_taken = False
+            if is_taken:
+                held.nbytes = arrangement.nbytes
+                self._hold(known, held)
+            is_as_before = is_as_before and is_taken and arrangement.left_out == left_out
+        if is_as_before:
+            known.serving = serving
 
     def forget(self, relation: str) -> None:
         """The relation is not what it was."""

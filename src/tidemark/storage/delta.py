@@ -9,8 +9,8 @@ bag that it was made of.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, TypeAlias
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.functions import canonical
+from tidemark.algebra.lazy import lazy
 from tidemark.algebra.scalar import Row
 from tidemark.algebra.types import VERSION, WEIGHT, Schema
 from tidemark.storage.batches import Batch, codes
@@ -281,11 +282,11 @@ class Rows:
     def of(cls, table: pa.Table) -> Rows:
         return cls(None, table=table)
 
-    @cached_property
+    @lazy
     def bag(self) -> Bag:
         return bag_of(self.table)
 
-    @cached_property
+    @lazy
     def table(self) -> pa.Table:
         return _table_of(self.bag, self.arrow) if self.is_bag else self.batch.table(self.arrow)
 
@@ -301,7 +302,7 @@ class Rows:
             return schema
         return self._schema.weighted if isinstance(self._schema, Schema) else self._schema
 
-    @cached_property
+    @lazy
     def size(self) -> int:
         """How many rows a delta adds and removes in all."""
         return sum(map(abs, self.bag.values())) if self.is_bag else size(self.table)
@@ -353,12 +354,14 @@ class Rows:
                 total[row] = total.get(row, 0) + weight
         return parts[0].chosen({row: weight for row, weight in total.items() if weight})
 
-    def has_null(self, column: int) -> bool:
+    def has_null(self, columns: Collection[int]) -> bool:
+        """Whether a row has no value in one of these columns."""
         if self.is_table:
-            return bool(self.table.column(column).null_count)
-        return any(row[column] is None for row in self.bag)
+            return any(self.table.column(column).null_count for column in columns)
+        lacking = [row for row in self.bag if None in row]
+        return any(row[column] is None for row in lacking for column in columns)
 
-    @cached_property
+    @lazy
     def growth(self) -> int:
         """By how many rows the relation grows."""
         return sum(self.bag.values()) if self.is_bag else growth(self.table)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 from tidemark.algebra.cache import PerPlan, leaves_read
+from tidemark.algebra.lazy import lazy
 from tidemark.algebra.plans import Plan, Stored, expressions_of, relations_of, walk
 from tidemark.algebra.printing import show_expression
 from tidemark.algebra.scalar import can_fail
@@ -30,8 +30,7 @@ from tidemark.strategy.wave import NO_ROWS, Interest, Matter, Wave, given_rows
 NOBODY: Final = frozenset[str]()
 
 
-@dataclass(frozen=True)
-class Done:
+class Done(NamedTuple):
     """A node's delta, and how it was found."""
 
     delta: Rows
@@ -43,7 +42,7 @@ class Done:
     """Whether it was looked which part of the change matters to the node."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Visit:
     """One node, and the wave that comes to it: ``is_beyond`` what it shares with others, at the relations that this is
     made of, if that is looked through; when the node's change ``is_asked`` for, if it was left until then; ``is_anew``
@@ -58,7 +57,7 @@ class Visit:
     is_asked: bool = False
     is_anew: bool = False
 
-    @cached_property
+    @lazy
     def touched(self) -> frozenset[str]:
         """What the node reads that changed."""
         reads = relations_of(self.node.plan) if self.is_beyond else self.node.influents
@@ -70,7 +69,7 @@ class Visit:
             return self.cache.interest_beyond(self.node, name)
         return self.cache.interest(self.node, name, self.network)
 
-    @cached_property
+    @lazy
     def matter(self) -> Matter:
         """What of the wave matters to the node."""
         node, cache, network = self.node, self.cache, self.network
@@ -80,17 +79,17 @@ class Visit:
             return self.wave.matter({name: self.interest(name) for name in self.touched}, NOBODY, self.engine)
         return self.wave.matter(*cache.interests_in(node, self.touched, network), self.engine)
 
-    @cached_property
+    @lazy
     def changed(self) -> frozenset[str]:
         """What the node reads that changed in a way that matters to it."""
         return self.touched.intersection(self.matter.rows)
 
-    @cached_property
+    @lazy
     def given(self) -> Mapping[str, Rows]:
         """What matters, under the names by which resolved plans and engines know it."""
         return given_rows(self.matter)
 
-    @cached_property
+    @lazy
     def refresh(self) -> Refresh:
         """The plans by which the node follows any change of this kind."""
         return self.cache.get(self.node, self.changed, self.matter.rows, self.engine.limits)

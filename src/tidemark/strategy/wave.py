@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from tidemark.algebra.columns import Columns
 from tidemark.algebra.history import CLOCK, STEP, STEP_SCHEMA
+from tidemark.algebra.lazy import lazy
 from tidemark.algebra.plans import Filter, Fixpoint, State
 from tidemark.analysis.autonomy.dml import AnalysedStatement
 from tidemark.calculus.as_of import delta_name
@@ -25,8 +25,7 @@ from tidemark.strategy.recursion.maintain import Followed
 from tidemark.strategy.recursion.rederive import Rederived
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """What was done for one node: a line of the trace."""
 
     node: str
@@ -41,17 +40,20 @@ class Step:
 
     def to_record(self) -> dict[str, str | int | float]:
         """What is stored: the keys are read by later versions, whatever the fields are called."""
-        return {
-            "node": self.node,
-            "strategy": self.strategy,
-            "reason": self.reason,
-            "rows_in": self.rows_in,
-            "rows_out": self.rows_out,
-            "rows_read": self.rows_read,
-            "milliseconds": self.milliseconds,
-            "rows_filtered": self.rows_filtered,
-            "rows_rederived": self.rows_rederived,
-        }
+        return dict(zip(_STORED_AS, self, strict=True))
+
+
+_STORED_AS: Final = (
+    "node",
+    "strategy",
+    "reason",
+    "rows_in",
+    "rows_out",
+    "rows_read",
+    "milliseconds",
+    "rows_filtered",
+    "rows_rederived",
+)
 
 
 def trace_of(steps: Iterable[Step]) -> str:
@@ -68,8 +70,7 @@ class Interest:
     filter: Filter | None = None
 
 
-@dataclass(frozen=True)
-class Matter:
+class Matter(NamedTuple):
     """What of a wave matters to one node: deltas of which nothing does are not there.
 
     ``wholes`` has the deltas that others may read as a whole: who looks for what they meet asks for the same.
@@ -146,7 +147,7 @@ class Wave:
         """Whether a node follows without the change of what it shares with others."""
         return name in self.alone or name in self.anew
 
-    @cached_property
+    @lazy
     def statement(self) -> AnalysedStatement | None:
         return self._said()
 

@@ -300,7 +300,6 @@ class DuckDBEngine:
         ahead = self.ahead
         return ahead is not None and ahead.is_begun and ahead.reads(leaf.relation for leaf in _stored_in(plan))
 
-    @hearing_interrupts()
     def look_up(self, leaf: Stored, columns: Columns, keys: Keys, needed: Columns | None) -> Index | None:
         """Arranged, if they are, else by a question. Who asks for the same keys again asks the same question."""
         if self._is_for_statements(leaf):
@@ -311,8 +310,10 @@ class DuckDBEngine:
                 at_once = held.matching(columns, keys, self.limits.fetched_rows if columns else MOST_OF_ONE_KEY)
                 if at_once is not None:
                     return at_once
-        if not columns:
-            return None
+        return self._asked_for(leaf, columns, keys, needed) if columns else None
+
+    @hearing_interrupts()
+    def _asked_for(self, leaf: Stored, columns: Columns, keys: Keys, needed: Columns | None) -> Index | None:
         asked = (leaf.relation, columns, frozenset(keys))
         if asked not in self._asked:
             if len(self._asked) >= MOST_ASKED:

@@ -26,7 +26,6 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +33,7 @@ import duckdb
 import pyarrow as pa
 
 from tidemark.algebra.expressions import Value
+from tidemark.algebra.lazy import lazy
 from tidemark.algebra.scalar import Row
 from tidemark.algebra.types import Schema
 from tidemark.engines.duckdb import commits
@@ -80,12 +80,12 @@ class Entry:
     commit: Commit
     changed: Mapping[str, Rows]
 
-    @cached_property
+    @lazy
     def count(self) -> int:
         """How many entries its deltas have."""
         return sum([rows.count for rows in self.changed.values()])
 
-    @cached_property
+    @lazy
     def nbytes(self) -> int:
         """About what its deltas and its trace take in the log, rather more than less."""
         streams = [
@@ -163,7 +163,8 @@ class Tail:
         self._path, self._relations, self._limits = path, relations, limits
         self._gather_at, self._power = gather_at, power
         self.lock = threading.RLock()
-        self.entries: tuple[Entry, ...] = ()
+        self.entries: list[Entry] = []
+        """Entries are added to it, and with a merge another list begins: who holds it has what was there."""
         self._touched: frozenset[str] = frozenset()
         self._rows = self._bytes = 0
         self._indexes: dict[tuple[str, tuple[int, ...]], tuple[int, dict[Row, Bag]]] = {}
@@ -331,7 +332,7 @@ class Tail:
             self._touched = self._touched.union(entry.changed)
         self._rows += entry.count
         self._bytes += entry.nbytes
-        self.entries = (*self.entries, entry)
+        self.entries.append(entry)
 
     def acknowledge(self, version: int) -> None:
         """Move the mark: a version is durable, in the tide or in DuckDB."""
@@ -412,7 +413,7 @@ class Tail:
         self._is_unsure = False
 
     def _drop(self) -> None:
-        self.entries, self._touched, self._rows, self._bytes = (), frozenset(), 0, 0
+        self.entries, self._touched, self._rows, self._bytes = [], frozenset(), 0, 0
         self._indexes = {}
 
     def _roll_back(self) -> None:

@@ -194,7 +194,7 @@ class _Search:
         sources = [(self._near[number], columns) for link in links for number, columns in link.near]
         kept = list(range(len(links[0].columns)))
         if links[0].matches_null:
-            kept = [i for i in kept if not any(rows.has_null(columns[i]) for rows, columns in sources)]
+            kept = [i for i in kept if not any(rows.has_null((columns[i],)) for rows, columns in sources)]
         if not kept:
             return None
         relation = self._surroundings.leaves[far]
