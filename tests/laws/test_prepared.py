@@ -17,7 +17,7 @@ import tidemark as tm
 from tests.effort import examples
 from tidemark.algebra.functions import canonical
 from tidemark.algebra.types import DOUBLE, INT, VARCHAR, Field, Schema
-from tidemark.sql.parse.shapes import constants
+from tidemark.sql.parse.shapes import constants, written_out
 from tidemark.sql.parse.text import Source, tokenize
 from tidemark.state.point import Pending
 from tidemark.storage import delta as delta_tables
@@ -266,11 +266,13 @@ def test_the_scanner_finds_what_the_tokenizer_finds(text: str, random: Any) -> N
     shape, written = found
     tokens = kinds(text)
     assert tokens is not None
-    for place, constant in written:
+    same, blanks = written_out(shape, written)
+    assert same == text
+    for (place, _), constant in zip(blanks, written, strict=True):
         assert tokens[place] == ("STRING" if constant.startswith("'") else "NUMBER")
     others = [
         f"'{random.choice(['', 'b', ''' ''' ' ' '', '--', '/*'])}'" if c[0] == "'" else other(c, random)
-        for _, c in written
+        for c in written
     ]
     pieces = shape.split("\x00")
     again = "".join(part for pair in zip(pieces, [*others, ""], strict=True) for part in pair)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property, lru_cache, partial
 from operator import itemgetter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from tidemark.algebra.coerce import Placeholder, Step
 from tidemark.algebra.expressions import Expression, Literal, Value, parts_once, transform_all
@@ -40,7 +40,7 @@ from tidemark.sql.bind.queries import QueryBinder
 from tidemark.sql.catalog.catalog import Catalog, Table
 from tidemark.sql.parse import statements as st
 from tidemark.sql.parse.as_of import version_at
-from tidemark.sql.parse.shapes import parse_with
+from tidemark.sql.parse.shapes import Blanks, parse_with, written_out
 from tidemark.sql.parse.text import Source
 from tidemark.state.values import PLAIN, taken, type_of
 
@@ -51,18 +51,45 @@ MOST_TRIED: Final = 12
 """Of a text with more constants, one by one is not tried which of them are but values."""
 
 
-@dataclass(frozen=True)
+class Wording(Protocol):
+    """A text, with the place of each constant or parameter and the number of its value."""
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def blanks(self) -> Blanks: ...
+
+
+class Written:
+    """A text that has a shape and some constants, put together when a call has to be bound."""
+
+    def __init__(self, shape: str, constants: Sequence[str]) -> None:
+        self._shape, self._constants = shape, constants
+
+    @cached_property
+    def _whole(self) -> tuple[str, Blanks]:
+        return written_out(self._shape, self._constants)
+
+    @property
+    def text(self) -> str:
+        return self._whole[0]
+
+    @property
+    def blanks(self) -> Blanks:
+        return self._whole[1]
+
+
+@dataclass
 class Call:
     """A statement that is to run: its shape, and what is to be filled in.
 
-    ``blanks`` has the place of each constant or parameter and the number of its value; of a text without parameters
-    (``is_handed`` is false) the values are its constants. An INSERT of several rows that are written alike has a call
-    for each of them, the first one itself, in ``rows``.
+    ``wording`` is its text and what is left blank in it; of a text without parameters (``is_handed`` is false) the
+    values are its constants. An INSERT of several rows that are written alike has a call for each of them in ``rows``.
     """
 
-    text: str
     key: tuple[object, ...]
-    blanks: tuple[tuple[int, int], ...]
+    wording: Wording
     values: tuple[Any, ...]
     is_handed: bool
     verb: str
@@ -342,10 +369,10 @@ class _Binding:
     def bound(self, free: frozenset[int]) -> Open:
         """The statement with placeholders for the free values, and the others as they are written."""
         call = self.call
-        filled: dict[int, int | str] = {at: value for at, value in call.blanks if value in free}
+        filled: dict[int, int | str] = {at: value for at, value in call.wording.blanks if value in free}
         if call.is_handed:
-            filled |= {at: _written(call.values[i], i) for at, i in call.blanks if i not in free}
-        statement = parse_with(self.source, call.text, filled)
+            filled |= {at: _written(call.values[i], i) for at, i in call.wording.blanks if i not in free}
+        statement = parse_with(self.source, call.wording.text, filled)
         handed = tuple(
             Placeholder(i, type_, nullable=type_.kind is Kind.NULL, handed=call.is_handed)
             for i, type_ in enumerate(call.types)

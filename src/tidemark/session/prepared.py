@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import lru_cache
 from itertools import count
 from operator import itemgetter
 from threading import Lock
@@ -20,11 +21,11 @@ from tidemark.algebra.expressions import Expression, Literal
 from tidemark.algebra.text import number
 from tidemark.algebra.types import Type
 from tidemark.errors import TidemarkError
-from tidemark.session.forms import CHANGING, Call, Form, formed, unfit
+from tidemark.session.forms import CHANGING, Call, Form, Written, formed, unfit
 from tidemark.sql.catalog.catalog import Catalog
 from tidemark.sql.parse import statements as st
 from tidemark.sql.parse.script import parse_script
-from tidemark.sql.parse.shapes import Template, constants, rows_alike, template, written_out
+from tidemark.sql.parse.shapes import Template, constants, rows_alike, template
 from tidemark.sql.parse.text import Source
 from tidemark.state.values import Unfit, plain, type_of
 
@@ -39,6 +40,7 @@ MOST_KEPT: Final = 100_000
 
 Kept: TypeAlias = "tuple[tuple[str, ...], tuple[Type, ...]]"
 """The constants that stay in the text, and the types of values that matter."""
+_ANY: Final[Kept] = ((), ())
 
 
 @dataclass
@@ -49,10 +51,19 @@ class Shape:
     free: frozenset[int] | None = None
     loose: frozenset[int] | None = None
     forms: dict[Kept, Form | None] = field(default_factory=dict)
+    pinned: tuple[int, ...] = ()
+    exact: tuple[int, ...] = ()
+    """The values that stay in the text, and those whose type a kind does not tell and which matters."""
 
     def key_of(self, call: Call) -> Kept:
-        assert self.free is not None and self.loose is not None
-        return _pinned(call, self.free), _types(call, self.loose)
+        if not self.pinned and not self.exact:
+            return _ANY
+        values = call.values
+        return tuple([repr(values[i]) for i in self.pinned]), tuple([type_of(values[i]) for i in self.exact])
+
+    def serves_all(self) -> bool:
+        """Whether all calls of the shape are bound to the same."""
+        return self.free is not None and not self.pinned and not self.exact
 
     def keep(self, call: Call, free: frozenset[int], form: Form | None) -> None:
         """Remember what a call was bound to. What was bound for other free values, or while the type of more values
@@ -62,6 +73,8 @@ class Shape:
         if (free, loose) != (self.free, self.loose):
             self.forms.clear()
         self.free, self.loose = free, loose
+        self.pinned = tuple([i for i in range(len(call.values)) if i not in free])
+        self.exact = tuple([i for i, value in enumerate(call.values) if type(value) is Decimal and i not in loose])
         while len(self.forms) >= MOST_FORMS:
             self.forms.pop(next(iter(self.forms)))
         self.forms[self.key_of(call)] = form
@@ -82,27 +95,22 @@ class Prepared:
             return None
         shape, written = found
         try:
-            values = tuple([_constant(text) for _, text in written])
+            values = tuple([_constant(text) for text in written])
         except TidemarkError:
             return None  # a number of too many digits; the long way says where
         alike = rows_alike(shape)
         if alike is not None:
-            return self._several(alike, [text for _, text in written], values)
-        key = (shape, tuple(map(_kind, values)))
-        if not self._is_known(key):
-            return None
-        blanks = tuple([(place, i) for i, (place, _) in enumerate(written)])
-        return Call(source.text, key, blanks, values, False, _verb(shape))
+            return self._several(alike, written, values)
+        key = (shape, _kinds(values))
+        return Call(key, Written(shape, written), values, False, _verb(shape)) if self._is_known(key) else None
 
     def _several(self, alike: str, written: list[str], values: tuple[Any, ...]) -> Call | None:
         """The calls of the rows of an INSERT, each as if it stood alone."""
         calls, width = [], alike.count("\x00")
         for start in range(0, len(values), width):
-            some = values[start : start + width]
-            key = (alike, tuple(map(_kind, some)))
-            text, blanks = written_out(alike, written[start : start + width])
-            calls.append(Call(text, key, blanks, some, False, "INSERT"))
-        known = [self._is_known(call.key) for call in calls]
+            some, end = values[start : start + width], start + width
+            calls.append(Call((alike, _kinds(some)), Written(alike, written[start:end]), some, False, "INSERT"))
+        known = [self._is_known(key) for key in {call.key for call in calls}]
         return replace(calls[0], rows=tuple(calls)) if all(known) else None
 
     def _is_known(self, key: tuple[object, ...]) -> bool:
@@ -111,6 +119,12 @@ class Prepared:
             is_known = key in self._shapes
             self._shape(key)
         return is_known
+
+    def serves_all(self, call: Call, catalog: Catalog) -> bool:
+        """Whether what a call was bound to is that of all calls with its key."""
+        with self._lock:
+            shape = self._shapes.get(call.key)
+            return catalog is self._catalog and shape is not None and shape.serves_all()
 
     def form(self, call: Call, catalog: Catalog, source: Source) -> Form | None:
         """What the call is bound to; None if a text without parameters has to go the long way."""
@@ -123,7 +137,7 @@ class Prepared:
             if known is not None and (place := shape.key_of(call)) in shape.forms:
                 return shape.forms[place]
         form, is_kept = formed(call, catalog, source, known)
-        if is_kept and len(call.text) <= MOST_KEPT:
+        if is_kept and len(call.wording.text) <= MOST_KEPT:
             everything = frozenset(range(len(call.values)))
             free = form.free if form is not None else everything if known is None else known
             with self._lock:
@@ -148,8 +162,9 @@ class Prepared:
 # Calls
 
 
-def _verb(text: str) -> str:
-    return text.split(None, 1)[0].upper()
+@lru_cache(maxsize=MOST_SHAPES)
+def _verb(shape: str) -> str:
+    return shape.split(None, 1)[0].upper()
 
 
 def _constant(text: str) -> Any:
@@ -165,18 +180,14 @@ _SAFE_DIGITS: Final = 18
 _LARGE: Final = 2**31
 
 
-def _kind(value: Any) -> object:
-    """What of a value decides how it is bound, but for the digits of numbers."""
-    kind = value.__class__
-    if kind is int and not -_LARGE < value < _LARGE:
-        return type_of(value)
-    return kind
-
-
-def _types(call: Call, loose: frozenset[int]) -> tuple[Type, ...]:
-    """The types that matter, of those that a kind does not tell."""
-    exact = (value for i, value in enumerate(call.values) if value.__class__ is Decimal and i not in loose)
-    return tuple(map(type_of, exact))
+def _kinds(values: Sequence[Any]) -> tuple[object, ...]:
+    """What of values decides how they are bound, but for the digits of numbers."""
+    return tuple(
+        [
+            kind if kind is not int or -_LARGE < value < _LARGE else type_of(value)
+            for value, kind in zip(values, map(type, values), strict=True)
+        ]
+    )
 
 
 def statements_of(source: Source, params: Params, prepared: Prepared) -> Sequence[tuple[st.Statement | Call, Source]]:
@@ -220,8 +231,7 @@ def handed(source: Source, params: Any) -> Call:
 
 
 def _handed(source: Source, found: Template, values: tuple[Any, ...]) -> Call:
-    key = (source.text, source.dialect, tuple(map(_kind, values)))
-    return Call(found.text, key, found.blanks, values, True, found.verb)
+    return Call((source.text, source.dialect, _kinds(values)), found, values, True, found.verb)
 
 
 def _plain(place: int, value: Any) -> Any:
@@ -229,8 +239,3 @@ def _plain(place: int, value: Any) -> Any:
         return plain(value)
     except Unfit as error:
         raise unfit(place, error) from error
-
-
-def _pinned(call: Call, free: frozenset[int]) -> tuple[str, ...]:
-    """The constants that stay in the text."""
-    return tuple(repr(value) for i, value in enumerate(call.values) if i not in free)

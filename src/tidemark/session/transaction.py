@@ -369,13 +369,16 @@ class Transaction:
 
     def _insertion(self, calls: Sequence[Call], source: Source, text: str | None) -> Callable[[], None] | None:
         """What is to be done over the rows of an INSERT, each a call of its own; None if one is more than values."""
-        table, rows = None, []
+        rows, table = [], None
+        cells: tuple[Callable[[Sequence[Any]], Value], ...] = ()
+        known: tuple[object, ...] | None = None  # the key of calls that are all bound to the same
         for call in calls:
-            form = self._prepared.form(call, self.catalog, source)
-            cells = None if form is None else form.cells
-            if form is None or cells is None:
-                return None
-            table = cast("InsertCells", form.bound).table
+            if call.key != known:
+                form = self._prepared.form(call, self.catalog, source)
+                if form is None or form.cells is None:
+                    return None
+                table, cells = cast("InsertCells", form.bound).table, form.cells
+                known = call.key if self._prepared.serves_all(call, self.catalog) else None
             try:
                 rows.append(tuple([cell(call.values) for cell in cells]))
             except TidemarkError:

@@ -103,7 +103,7 @@ class Store:
         self.stopping = Stopping(engine.interrupt)
         self.beside: weakref.WeakSet[Stopping] = weakref.WeakSet()
         """What ends the statements of those who read snapshots."""
-        self._clock = clock or (lambda: dt.datetime.now(dt.UTC))
+        self._clock = clock or _clock_of_machine
         loaded = engine.load()
         self.version = loaded.version
         self.notes = Notes(loaded.notes)
@@ -388,6 +388,8 @@ class Store:
 
     def now(self) -> dt.datetime:
         """The time as a TIMESTAMP."""
+        if self._clock is _clock_of_machine:
+            return _clock_of_machine().replace(tzinfo=None)
         with lent():
             now: object = self._clock()
         if not isinstance(now, dt.datetime):
@@ -462,6 +464,10 @@ class Store:
                     action()
             finally:
                 self.engine.close()
+
+
+def _clock_of_machine() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)
 
 
 def _as_a_whole(change: Callable[[], BoundChange] | None) -> AnalysedStatement | None:

@@ -5,7 +5,7 @@ nothing is parsed, so the scanner knows plain text alone: a comment, a quoted na
 a dollar quote, and every character that it does not expect make it give up, and the text is parsed as a whole.
 
 >>> constants("UPDATE t SET a = -1.50, b = 'it''s' WHERE k1 = 7")
-('UPDATE t SET a = -\\x00, b = \\x00 WHERE k1 = \\x00', ((18, '1.50'), (28, "'it''s'"), (47, '7')))
+('UPDATE t SET a = -\\x00, b = \\x00 WHERE k1 = \\x00', ['1.50', "'it''s'", '7'])
 >>> constants("SELECT a FROM t -- WHERE a = 1") is None
 True
 """
@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
@@ -26,7 +26,7 @@ from tidemark.sql.parse.statements import Statement
 from tidemark.sql.parse.text import Source, split, tokenize
 
 _CONSTANT: Final = re.compile(
-    r"(?<![\w&'])'(?:[^'\\\x00\ud800-\udfff]|'')*'(?!')|(?<![\w.$])[0-9]+(?:\.[0-9]+)?(?![\w.])", re.ASCII
+    r"((?<![\w&'])'(?:[^'\\\x00\ud800-\udfff]|'')*'(?!')|(?<![\w.$])[0-9]+(?:\.[0-9]+)?(?![\w.]))", re.ASCII
 )
 _PLAIN: Final = re.compile(
     r"\s*(?:SELECT|INSERT|UPDATE|DELETE)\b(?:[\w\s(),.=<>!+%|\[\]\x00]|-(?!-)|/(?!\*)|\*(?!/)|::)*;?\s*",
@@ -37,18 +37,22 @@ MOST_TEXT: Final = 4_096
 """Longer texts are parsed as a whole: what they would save is little beside the work that they ask for."""
 
 
-def constants(text: str) -> tuple[str, tuple[tuple[int, str], ...]] | None:
-    """The text without its constants, and each of them with its place; None if that cannot be told without parsing."""
+def constants(text: str) -> tuple[str, list[str]] | None:
+    """The text without its constants, and these; None if that cannot be told without parsing."""
     if len(text) > MOST_TEXT or "\x00" in text:
         return None
-    found: list[tuple[int, str]] = []
+    pieces = _CONSTANT.split(text)
+    shape = "\x00".join(pieces[::2])
+    return (shape, pieces[1::2]) if _is_plain(shape) else None
 
-    def taken(match: re.Match[str]) -> str:
-        found.append((match.start(), match.group()))
-        return "\x00"
 
-    shape = _CONSTANT.sub(taken, text)
-    return (shape, tuple(found)) if _PLAIN.fullmatch(shape) and not _EXPONENT.search(shape) else None
+MOST_KNOWN: Final = 1_024
+"""Of so many shapes it is remembered what was found in them."""
+
+
+@lru_cache(maxsize=MOST_KNOWN)
+def _is_plain(shape: str) -> bool:
+    return _PLAIN.fullmatch(shape) is not None and not _EXPONENT.search(shape)
 
 
 _ROWS: Final = re.compile(
@@ -57,6 +61,7 @@ _ROWS: Final = re.compile(
 )
 
 
+@lru_cache(maxsize=MOST_KNOWN)
 def rows_alike(shape: str) -> str | None:
     """The shape of an INSERT of one row, if this is that of several rows which are all written like it.
 
@@ -72,7 +77,11 @@ def rows_alike(shape: str) -> str | None:
 _MARK: Final = re.compile("[\x00?]")
 
 
-def written_out(shape: str, written: Sequence[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
+Blanks: TypeAlias = tuple[tuple[int, int], ...]
+"""The place of each constant or parameter in a text, and the number of its value."""
+
+
+def written_out(shape: str, written: Sequence[str]) -> tuple[str, Blanks]:
     """The text that has a shape and these constants, and the place of each.
 
     >>> written_out("SELECT \\x00, \\x00", ["12", "'a'"])
@@ -115,7 +124,7 @@ class Template:
     """
 
     text: str
-    blanks: tuple[tuple[int, int], ...]
+    blanks: Blanks
     names: tuple[str, ...] | None
     count: int
     verb: str
