@@ -40,7 +40,7 @@ def check_constraints(
         inserted = delta.inserted()
         if not inserted.count:
             continue
-        if inserted.count > delta_tables.FEW or inserted.has_null(_asked(table).required):
+        if not inserted.is_few or inserted.has_null(_asked(table).required):
             _check_not_null(table, inserted.table)
         _check_conditions(table, inserted, engine)
         if table.primary_key:

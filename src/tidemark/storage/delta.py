@@ -290,7 +290,7 @@ class Rows:
     def table(self) -> pa.Table:
         return _table_of(self.bag, self.arrow) if self.is_bag else self.batch.table(self.arrow)
 
-    @cached_property
+    @lazy
     def batch(self) -> Batch:
         return Batch.of(self.table, is_net=self.is_bag).net()
 

@@ -17,6 +17,7 @@ A delta of which nearly everything matters is left as it is, so that all who rea
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Final
 
 import pyarrow as pa
@@ -41,15 +42,22 @@ def relevant(delta: Rows, columns: Columns) -> Rows:
     """The entries that matter to who reads these columns; the same rows if nearly all do."""
     if delta.count < 2:
         return delta
-    if delta.count > delta_tables.FEW:
+    if not delta.is_few:
         return _same(delta, relevant_of_many(delta.table, columns))
-    bag, key = delta.bag, key_of(sorted(columns))
+    bag, key = delta.bag, _read_by(columns)
+    if len(columns) >= len(next(iter(bag))) or min(bag.values()) > 0 or max(bag.values()) < 0:
+        return delta
     totals: dict[Row, int] = {}
     for row, weight in bag.items():
         shown = key(row)
         totals[shown] = totals.get(shown, 0) + weight
     kept = {row: weight for row, weight in bag.items() if totals[key(row)]}
     return delta if len(bag) - len(kept) < len(bag) * WORTHWHILE else delta.chosen(kept)
+
+
+@lru_cache(maxsize=1_024)
+def _read_by(columns: Columns) -> Callable[[Row], Row]:
+    return key_of(sorted(columns))
 
 
 def _same(before: Rows, after: pa.Table) -> Rows:
@@ -101,7 +109,7 @@ def can_add(plan: Plan, changes: Mapping[str, Rows]) -> bool:
 
 
 def _signs_in(rows: Rows) -> frozenset[int]:
-    if rows.count <= delta_tables.FEW:
+    if rows.is_few:
         return frozenset(-1 if weight < 0 else 1 for weight in rows.bag.values())
     table = rows.table
     found = pc.min_max(table.column(table.num_columns - 1)).as_py()

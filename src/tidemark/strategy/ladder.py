@@ -59,7 +59,7 @@ def afresh(visit: Visit) -> Done | None:
     found = _costs_at_most(visit)
     if node.name not in wave.anew and not found.are_much_dearer:
         return None
-    return replace(_anew(visit._replace(is_anew=True), found), is_looked_at=False)
+    return _anew(replace(visit, is_anew=True), found)._replace(is_looked_at=False)
 
 
 def _costs_at_most(visit: Visit) -> Costs:
