@@ -432,6 +432,25 @@ def test_a_disk_that_does_not_say_what_it_has_is_asked_again(
         check_invariant(db)
 
 
+@pytest.mark.parametrize("place", ["", "durable.duckdb"])
+def test_a_merge_that_was_interrupted_at_its_end_is_not_done_again_after_the_next_commit(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tm.connect(f"duckdb:{tmp_path / place}" if place else "duckdb") as db:
+        db.execute("CREATE TABLE t (k INT PRIMARY KEY, n INT)")
+        db.execute("INSERT INTO t VALUES (1, 1)")
+        tail = db._store.engine._tail  # type: ignore[attr-defined]
+
+        def interrupted() -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(tail, "_drop", interrupted)
+            tail.merge()
+        db.execute("INSERT INTO t VALUES (2, 2)")
+        assert rows(db.query("SELECT * FROM t")) == [(1, 1), (2, 2)]
+
+
 def test_a_merge_that_fails_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with filled(tmp_path) as db:
         expected = content(db)

@@ -293,7 +293,9 @@ class Tail:
     # Committing
 
     def begin(self) -> None:
-        """Have a tide, before anything is committed, and have the file say so."""
+        """Have a tide, before anything is committed, and have the file say so. What was merged is in the tail no more:
+        the end of a merge that was interrupted would not be known by the last version any longer."""
+        self._settle()
         if self._tide is None:
             return
         if not self._tide.is_there:
