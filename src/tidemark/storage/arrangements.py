@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from tidemark.algebra.compiled import key_of
 from tidemark.algebra.scalar import Row
-from tidemark.algebra.types import Kind, Schema
+from tidemark.algebra.types import WEIGHT, Kind, Schema
 from tidemark.storage import delta as deltas
 from tidemark.storage.batches import Batch, Vector, empty_batch, net_by_owner
 from tidemark.storage.delta import Rows
@@ -38,7 +38,7 @@ Asked: TypeAlias = tuple[str, tuple[int, ...]]
 
 NEWEST_ROWS: Final = 16_384
 """So many rows are kept by key before they become a run, which takes some tens of milliseconds."""
-AT_ONCE: Final = 16
+AT_ONCE: Final = 128
 """A delta of more than this part of as many rows is a run of its own."""
 NEWEST_BYTES: Final = 600
 """About so much a row of the newest part takes."""
@@ -336,24 +336,29 @@ class Arrangement:
         """Add a run, and let it become one with those before it that are not much larger. Nothing has changed if it
         fails."""
         added = run_of(entries, self.schema, self.columns, self.carried)
-        runs = [*self.runs, added]
-        while len(runs) > 1 and len(runs[-2]) < RATIO * len(runs[-1]):
-            newer, older = runs.pop(), runs.pop()
-            runs.append(self._merged(older, newer))
+        runs, together = list(self.runs), len(added)
+        joining = [added]
+        while runs and len(runs[-1]) < RATIO * together:
+            joining.append(runs.pop())
+            together += len(joining[-1])
+        runs.append(self._merged(joining[::-1]) if len(joining) > 1 else added)
         self.runs, self.left_out = tuple(runs), self.left_out + added.left_out
 
-    def _merged(self, older: Run, newer: Run) -> Run:
-        """Both as one. Only where a weight is negative can something cancel, so only such keys are made net."""
-        tables = []
-        for run in (older, newer):
+    def _merged(self, runs: Sequence[Run]) -> Run:
+        """All as one. Only where a weight is negative can something cancel, so only such keys are made net."""
+        kept, touched = list[Batch](), list[Batch]()
+        for run in runs:
             is_touched = np.zeros(len(run), bool)
-            for other in (older, newer):
+            for other in runs:
                 if other.weights is not None and bool((gone := other.weights < 0).any()):
                     low, high = run.find_all([codes[gone].astype(np.int64) for codes in other.keys])
                     is_touched[places_between(low, high)[0]] = True
-            tables.append((run.take(np.flatnonzero(~is_touched)), run.take(np.flatnonzero(is_touched))))
-        entries = pa.concat_tables([tables[0][0], tables[1][0], deltas.net(pa.concat_tables([t for _, t in tables]))])
-        return run_of(entries.select([*self.carried, entries.num_columns - 1]), self.schema, self.columns, self.carried)
+            kept.append(_batch_at(run, np.flatnonzero(~is_touched)))
+            touched.append(_batch_at(run, np.flatnonzero(is_touched)))
+        entries = Batch.together([*kept, Batch.together(touched).net()])
+        arrays = [*(entries.vectors[column].packed() for column in self.carried), pa.array(entries.weights, pa.int64())]
+        names = [*(str(column) for column in self.carried), WEIGHT]
+        return run_of(pa.Table.from_arrays(arrays, names=names), self.schema, self.columns, self.carried)
 
 
 class Whole(Arrangement):

@@ -32,6 +32,8 @@ _WHOLE: Final = {
 }
 MOST: Final = 2**62
 """Sums, products and numbers of combinations stay below this, so that nothing is more than 64 bits hold."""
+MOST_LOOKS: Final = 3
+"""So many times it is looked whether the columns that were read tell all rows apart."""
 
 
 _KINDS: Final = {kind: Type(kind) for kind in Kind if kind not in (Kind.DECIMAL, Kind.ARRAY, Kind.STRUCT)}
@@ -115,6 +117,14 @@ class Vector:
         array = self._array
         assert array is not None, "a column is something"
         return np.asarray(array.is_valid().to_numpy(zero_copy_only=False)) if array.null_count else None
+
+    def packed(self) -> pa.Array:
+        """The values in the form in which runs hold them."""
+        self._resolve()
+        if self._array is None:
+            self._array = self._made()
+        self._array = packed(self._array, self.type)
+        return self._array
 
     def array(self) -> pa.Array:
         """The values in the form that Arrow has for their type."""
@@ -246,12 +256,18 @@ class Batch:
         return Batch([vector.take(places) for vector in self.vectors], totals[there], is_net=True)
 
     def _differs_in_numbers(self) -> bool:
-        """Whether no two rows have all numbers in common, so that texts need not be compared."""
-        numbers = [vector for vector in self.vectors if not vector.is_empty and vector.is_number]
-        if not numbers or len(numbers) == len(self.vectors):
-            return False
-        codes = np.sort(codes_of_rows(numbers, len(self)))
-        return bool((codes[1:] != codes[:-1]).all())
+        """Whether no two rows have all numbers in common, so that nothing else need be compared: often the first
+        columns tell, which are keys."""
+        codes, range_, looks = np.zeros(len(self), np.int64), 1, 0
+        for vector in self.vectors:
+            if vector.is_empty or not vector.is_number:
+                continue
+            codes, range_ = _combined(codes, range_, *_codes(vector))
+            if range_ >= len(self) and looks < MOST_LOOKS:
+                looks += 1
+                if _all_differ(codes):
+                    return True
+        return range_ >= len(self) and _all_differ(codes)
 
     def vectors_at(self, places: Numbers) -> list[Vector]:
         """The columns of the entries at some places, perhaps more than once."""
@@ -342,15 +358,25 @@ def codes_of_rows(vectors: Sequence[Vector], count: int) -> Numbers:
     """A number for each row, which rows have in common if and only if they are equal, NULL being equal to NULL."""
     codes, range_ = np.zeros(count, np.int64), 1
     for vector in vectors:
-        if vector.is_empty:
-            continue
-        more, reach = _codes(vector)
-        if range_ > 1 and range_ * reach >= MOST:
-            codes, range_ = _dense(codes)
-            if range_ * reach >= MOST:
-                more, reach = _dense(more)
-        codes, range_ = (more, reach) if range_ == 1 else (codes * reach + more, range_ * reach)
+        if not vector.is_empty:
+            codes, range_ = _combined(codes, range_, *_codes(vector))
     return codes
+
+
+def _combined(codes: Numbers, range_: int, more: Numbers, reach: int) -> tuple[Numbers, int]:
+    """One number for each pair of two, from 0 to below a limit."""
+    if range_ == 1:
+        return more, reach
+    if range_ * reach >= MOST:
+        codes, range_ = _dense(codes)
+        if range_ * reach >= MOST:
+            more, reach = _dense(more)
+    return codes * reach + more, range_ * reach
+
+
+def _all_differ(codes: Numbers) -> bool:
+    ordered = np.sort(codes)
+    return bool((ordered[1:] != ordered[:-1]).all())
 
 
 def _dense(codes: Numbers) -> tuple[Numbers, int]:

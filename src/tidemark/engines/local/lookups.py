@@ -32,8 +32,8 @@ from tidemark.storage.delta import Rows
 
 MOST_PARTS: Final = 300_000
 """A plan of more parts, as often as they stand in it, is not looked through."""
-MOST_CONSTANTS: Final = 64
-"""So many keys of constants are looked up: for each row that is found the whole list is looked through again."""
+MOST_CONSTANTS: Final = 2_000
+"""So many keys of constants are looked up; each is put together from the constants of its columns."""
 Origin = tuple[tuple[int, int], ...] | None
 """Where a column's values come from: for each leaf that may give them, its number and its column. None: computed."""
 

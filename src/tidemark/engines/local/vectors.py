@@ -57,6 +57,7 @@ _ARITHMETIC: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "subtract": np.subtract,
     "multiply": np.multiply,
 }
+_WILD: Final = frozenset("_\\")
 _WORTH_A_LOOK: Final = 32
 """Of so many values some may be equal, so that each need be looked at once."""
 
@@ -388,6 +389,8 @@ def _truth(predicate: Expression) -> Truth | None:
                 left.type.is_exact and right.type.is_exact
             ):
                 return _compared(_COMPARED[name][0], left, right)
+        case Call(function="like", arguments=(argument, Literal(value=str() as shape))) if not _WILD & set(shape):
+            return _like(computed(argument), shape)
         case Call(function="in_list", arguments=(argument, *listed)) if all(isinstance(p, Literal) for p in listed):
             values = [part.value for part in listed if isinstance(part, Literal)]
             if argument.type.kind is Kind.VARCHAR or argument.type.kind in _NUMBERED - {Kind.DECIMAL}:
@@ -487,6 +490,11 @@ def _mask(array: Any) -> tuple[Mask, Mask | None]:
         return np.asarray(array.to_numpy(zero_copy_only=False)), None
     present = np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
     return np.asarray(array.fill_null(False).to_numpy(zero_copy_only=False)), present
+
+
+def _like(of: Of, shape: str) -> Truth:
+    """A pattern in which nothing but ``%`` stands for something else."""
+    return lambda batch: _mask(pc.match_like(of(batch).array(), shape))
 
 
 def _member(of: Of, type_: Type, values: Sequence[Any]) -> Truth:
