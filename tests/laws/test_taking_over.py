@@ -11,6 +11,10 @@ from hypothesis import strategies as st
 
 import tidemark as tm
 from tests.effort import examples
+from tidemark.algebra.expressions import Call, Column, Expression, Literal
+from tidemark.algebra.layered import Layered
+from tidemark.algebra.types import BOOLEAN, INT
+from tidemark.analysis.relevance.index import Finder, Finders
 from tidemark.sql.catalog.catalog import Growing
 from tidemark.state.facts import known_of
 from tidemark.state.pairs import relation_keys
@@ -77,8 +81,9 @@ def test_what_is_taken_over_is_what_would_be_worked_out_anew(steps: list[tuple[s
                 assert store.network.nodes[name].schema == node.schema
             assert store.refreshes.known.keys == relation_keys(store.catalog)
             fresh = RefreshCache(known=known_of(store.catalog))
-            for relation, readers in anew.readers.items():
-                for node in readers:
+            for relation, readers in anew.reading.items():
+                assert sorted(store.network.reading[relation]) == sorted(readers)
+                for node in anew.readers(relation):
                     mine = store.refreshes.influence(store.network.nodes[node.name], relation)
                     assert mine == fresh.influence(node, relation)
 
@@ -93,3 +98,50 @@ def test_a_dictionary_that_grows_is_like_a_copy(steps: list[tuple[int, str, int]
         assert list(growing.items()) == list(plain.items())
         assert len(growing) == len(plain)
         assert all((name in growing) == (name in plain) for name in "abcde")
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.dictionaries(st.sampled_from("abcde"), st.integers(), max_size=3))))
+def test_a_dictionary_of_layers_is_like_a_copy(steps: list[tuple[int, dict[str, int]]]) -> None:
+    versions: list[tuple[Layered[str, int], dict[str, int]]] = [(Layered[str, int](), {})]
+    for back, entries in steps:
+        layered, plain = versions[max(0, len(versions) - 1 - back)]
+        versions.append((layered.with_entries(entries), {**plain, **entries}))
+    for layered, plain in versions:
+        assert dict(layered) == plain
+        assert len(layered) == len(plain)
+        assert all((name in layered) == (name in plain) for name in "abcde")
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from("abcdefgh"), st.booleans())))
+def test_what_is_chosen_in_a_dictionary_that_grows_is_what_is_in_it(steps: list[tuple[int, str, bool]]) -> None:
+    versions = [Growing[bool]()]
+    for back, name, value in steps:
+        before = versions[max(0, len(versions) - 1 - back)]
+        versions.append(before.with_entry(name, value))
+        assert versions[-1].chosen("true", bool) == tuple(filter(None, versions[-1].values()))
+        since = versions[-1].since(before)
+        assert since is None or list(before.values()) + list(since) == list(versions[-1].values())
+    for version in versions:
+        assert version.chosen("true", bool) == tuple(filter(None, version.values()))
+
+
+CONDITIONS = st.one_of(st.none(), st.tuples(st.sampled_from(("eq", "lt", "ge")), st.integers(0, 9)))
+
+
+@given(
+    st.lists(st.tuples(st.dictionaries(st.sampled_from("uvwxyz"), CONDITIONS), st.sets(st.sampled_from("uvwxyz")))),
+    st.lists(st.integers(0, 9), max_size=3),
+)
+def test_finders_that_change_find_what_one_of_their_filters_finds(
+    steps: list[tuple[dict[str, tuple[str, int] | None], set[str]]], values: list[int]
+) -> None:
+    def condition(said: tuple[str, int] | None) -> Expression | None:
+        return None if said is None else Call(said[0], (Column(0, "a", INT), Literal(said[1], INT)), BOOLEAN)
+
+    finders, filters = Finders[str]({}), dict[str, Expression | None]()
+    for come, gone in steps:
+        entries = {owner: condition(said) for owner, said in come.items()}
+        filters = {**{owner: kept for owner, kept in filters.items() if owner not in gone}, **entries}
+        finders.change(entries, gone)
+    rows = [(value,) for value in values]
+    assert finders.matching(rows) == Finder(filters.items()).matching(rows)

@@ -12,6 +12,7 @@ from typing import Final, Generic, TypeVar
 
 from tidemark.algebra.plans import Aggregate, Difference, Distinct, Fixpoint, Intersection, Plan, Union, leaves, walk
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -61,6 +62,46 @@ class PerPlan(Generic[T]):
             plan.__dict__[self._name] = self._derive(plan)
         kept: T = plan.__dict__[self._name]
         return kept
+
+
+class Recent(Generic[K, T]):
+    """What was made for some keys when it was first asked for: those that were asked for last.
+
+    >>> squares = Recent(list, most=2)
+    >>> squares["a"].append(1), squares["b"], squares["a"], squares["c"]
+    (None, [], [1], [])
+    >>> [key for key, _ in squares.items()]
+    ['a', 'c']
+    """
+
+    def __init__(self, make: Callable[[], T], most: int) -> None:
+        self._make, self._most = make, most
+        self._kept: dict[K, T] = {}
+
+    def __getitem__(self, key: K) -> T:
+        kept = self._kept
+        found = kept.pop(key, None)
+        if found is None:
+            make_room(kept, self._most)
+            found = self._make()
+        kept[key] = found
+        return found
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._kept
+
+    def items(self) -> list[tuple[K, T]]:
+        """What is kept, the one first that was asked for longest ago."""
+        return list(self._kept.items())
+
+    def forget(self, key: K) -> None:
+        self._kept.pop(key, None)
+
+
+def make_room(kept: dict[K, T], most: int) -> None:
+    """Let the oldest go where as many are kept as there may be."""
+    while len(kept) >= most:
+        kept.pop(next(iter(kept)), None)
 
 
 def term_count(plan: Plan) -> int:

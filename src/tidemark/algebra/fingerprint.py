@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import hashlib
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -16,6 +17,8 @@ from tidemark.algebra.expressions import Expression, columns_of
 from tidemark.algebra.plans import Given, Plan, Project, Scan
 from tidemark.algebra.types import Schema
 
+SHORT: Final = 12
+LONG: Final = 24
 MOST_PARTS: Final = 50_000
 """The text of a plan with more parts, as often as they stand in it, is made of the fingerprints of its inputs."""
 
@@ -23,7 +26,13 @@ MOST_PARTS: Final = 50_000
 @PerPlan
 def fingerprint(plan: Plan) -> str:
     """Twelve hexadecimal digits made of everything that takes part in comparison."""
-    return hashlib.sha256(_Text().of(plan).encode()).hexdigest()[:12]
+    return hashlib.sha256(_Text().of(plan).encode()).hexdigest()[:SHORT]
+
+
+def digests(parts: Iterable[Plan]) -> list[str]:
+    """Longer names for parts of one plan, each of which begins with its fingerprint."""
+    text = _Text()
+    return [hashlib.sha256(text.of(part).encode()).hexdigest()[:LONG] for part in parts]
 
 
 class _Text:

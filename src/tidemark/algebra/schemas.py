@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 from tidemark.algebra.expressions import Value
@@ -12,25 +13,36 @@ from tidemark.algebra.types import Field, Kind, Schema, Type
 
 
 def schema_to_json(schema: Schema) -> list[dict[str, Any]]:
-    return [{"name": f.name, **_type_to_json(f.type), "nullable": f.nullable} for f in schema.fields]
+    return [{"name": f.name, **type_to_json(f.type), "nullable": f.nullable} for f in schema.fields]
 
 
-def _type_to_json(type: Type) -> dict[str, Any]:
+def type_to_json(type: Type) -> dict[str, Any]:
     record: dict[str, Any] = {"kind": type.kind.value, "precision": type.precision, "scale": type.scale}
     if type.fields:
-        record["fields"] = [{"name": name, **_type_to_json(part)} for name, part in type.fields]
-    return record if type.element is None else {**record, "element": _type_to_json(type.element)}
+        record["fields"] = [{"name": name, **type_to_json(part)} for name, part in type.fields]
+    return record if type.element is None else {**record, "element": type_to_json(type.element)}
 
 
-def _type_from_json(record: Any) -> Type:
-    element = _type_from_json(record["element"]) if "element" in record else None
-    fields = tuple((part["name"], _type_from_json(part)) for part in record.get("fields", ()))
+def type_from_json(record: Any) -> Type:
+    if "element" not in record and "fields" not in record:
+        return _simple(record["kind"], record["precision"], record["scale"])
+    element = type_from_json(record["element"]) if "element" in record else None
+    fields = tuple((part["name"], type_from_json(part)) for part in record.get("fields", ()))
     return Type(Kind(record["kind"]), record["precision"], record["scale"], element, fields)
+
+
+@cache
+def _simple(kind: str, precision: int, scale: int) -> Type:
+    return Type(Kind(kind), precision, scale)
 
 
 def values_to_json(values: tuple[Value, ...]) -> list[Any]:
     """Values of columns as texts, arrays and structs as lists of texts; their types are in the schema."""
-    return [values_to_json(value) if isinstance(value, tuple) else _text(value) for value in values]
+    return [value_to_json(value) for value in values]
+
+
+def value_to_json(value: Value) -> Any:
+    return values_to_json(value) if isinstance(value, tuple) else _text(value)
 
 
 def values_from_json(texts: Any, schema: Schema) -> tuple[Value, ...]:
@@ -40,7 +52,7 @@ def values_from_json(texts: Any, schema: Schema) -> tuple[Value, ...]:
     (Decimal('1.50'), None)
     """
     types = schema.types[len(schema) - len(texts) :]
-    return tuple(_value(text, type) for text, type in zip(texts, types, strict=True))
+    return tuple(value_from_json(text, type) for text, type in zip(texts, types, strict=True))
 
 
 def _text(value: Value) -> str | None:
@@ -49,13 +61,13 @@ def _text(value: Value) -> str | None:
     return value.isoformat() if isinstance(value, dt.date) else str(value)
 
 
-def _value(text: Any, type: Type) -> Value:
+def value_from_json(text: Any, type: Type) -> Value:
     if text is None:
         return None
     if type.element is not None:
-        return tuple(_value(element, type.element) for element in text)
+        return tuple(value_from_json(element, type.element) for element in text)
     if type.fields:
-        return tuple(map(_value, text, type.parts))
+        return tuple(map(value_from_json, text, type.parts))
     match type.kind:
         case Kind.BOOLEAN:
             return bool(text == "True")
@@ -73,4 +85,4 @@ def _value(text: Any, type: Type) -> Value:
 
 
 def schema_from_json(records: Any) -> Schema:
-    return Schema(tuple(Field(r["name"], _type_from_json(r), r["nullable"]) for r in records))
+    return Schema(tuple(Field(r["name"], type_from_json(r), r["nullable"]) for r in records))

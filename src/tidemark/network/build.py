@@ -2,32 +2,25 @@
 
 Each view's plan is cut (``strategy.cut``) into a linear plan and the states that serve it. Joins that stand in several
 nodes become *shared* nodes. Then every node gets its level, from the lowest up.
+
+All of it goes by the outlines of definitions (``strategy.outline``), so that nobody's plan is needed; and a network
+that gets some definitions more shares what it has with the one before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
-from tidemark.algebra.cache import Once, PerPlan
-from tidemark.algebra.fingerprint import fingerprint
-from tidemark.algebra.history import CLOCK
-from tidemark.algebra.plans import (
-    Aggregate,
-    Filter,
-    Fixpoint,
-    Join,
-    Plan,
-    Scan,
-    Sort,
-    Window,
-    relations_of,
-    walk,
-)
-from tidemark.strategy.cut import ALONE, OVER_GROUPINGS, WHOLE, Pieces, States, cut_alone, over_groupings, whole
-from tidemark.strategy.graph import Joins, Knowledge, Network, Part
-from tidemark.strategy.nodes import AUTO, COMPLETE, Node, NodeKind
+from tidemark.algebra.plans import Plan
+from tidemark.strategy.cut import ALONE, OVER_GROUPINGS, WHOLE
+from tidemark.strategy.graph import Knowledge, Network
+from tidemark.strategy.nodes import AUTO, COMPLETE, Drawn, Node, NodeKind, Origin
+from tidemark.strategy.outline import UNCUT, Cutting, Sourced
+from tidemark.strategy.parts import parts_of, shared_name
 from tidemark.strategy.recursion.rederive import Rules
 
 
@@ -38,7 +31,7 @@ class Definition:
     only, and is no node."""
 
     name: str
-    plan: Plan
+    plan: Plan | Sourced
     strategy: str = AUTO
     kind: NodeKind = NodeKind.VIEW
     rules: Rules | None = field(default=None, compare=False, repr=False)
@@ -47,196 +40,236 @@ class Definition:
     keeps_groupings: bool = False
     is_event: bool = False
 
+    @property
+    def way(self) -> str:
+        """How it is cut."""
+        if self.strategy == COMPLETE:
+            return UNCUT
+        if self.kind is not NodeKind.EXTERNAL:
+            return ALONE
+        return OVER_GROUPINGS if self.keeps_groupings else WHOLE
 
-def build(definitions: Iterable[Definition], before: Network | None = None) -> Network:
+
+NOTHING: Final = Network()
+
+
+def build(definitions: Iterable[Definition], before: Network = NOTHING) -> Network:
     """The network of the given views, which come in an order in which each reads only earlier ones.
 
     What is known of views that were in the network ``before`` is taken over, so that one more costs little.
     """
-    before = before or Network()
-    states, pieces = States(), dict[str, Pieces]()
-    plans, kinds, users = states.plans, states.kinds, states.users
-    reading: dict[str, Plan] = {}
-    strategies: dict[str, str] = {}
-    rules: dict[str, Rules] = {}
-    forbidden: set[str] = set()
-    asked: set[str] = set()
-    for definition in definitions:
-        name = definition.name
-        if definition.is_forbidden:
-            forbidden.add(name)
-        if definition.is_asked:
-            asked.add(name)
-        strategies[name] = definition.strategy
-        if definition.strategy == COMPLETE:
-            plan = definition.plan
-        else:
-            pieces[name] = _pieces(definition, before.known.pieces.get(name))
-            plan = states.add(pieces[name], name)
-            reading[name] = plan
-            if definition.is_event:
-                continue
-        plans[name] = plan
-        kinds[name] = definition.kind
-        if definition.rules is not None:
-            rules[name] = definition.rules
-        users.setdefault(name, []).append(name)
-    incremental = {name: plan for name, plan in plans.items() if strategies.get(name) != COMPLETE}
-    joins = {name: _joins_of(name, plan, kinds[name], before.known.joins) for name, plan in incremental.items()}
-    holders = _holders(joins)
-    shared = _shared_subplans(holders)
-    nodes: dict[str, Node] = {}
-    for plan, name in shared.items():
-        views = tuple(view for holder in holders[Part(plan)] for view in users[holder])
-        nodes[name] = Node(name, NodeKind.SHARED, plan, 0, relations_of(plan), views=views)
-    is_shared_alike = before.shared == frozenset(nodes)
-    for name, plan in plans.items():
-        old, strategy = before.nodes.get(name), strategies.get(name, AUTO)
-        if is_shared_alike and old is not None and old.plan is plan and old.strategy == strategy:
-            influents, used = old.influents, old.shared
-        else:
-            used = tuple(_used(plan, kinds[name], shared).items()) if name in incremental else ()
-            influents = _influents(plan, dict(used))
-        views = tuple(users[name])
-        said = (name in forbidden, name in asked)
-        of_node = (kinds[name], influents, strategy, views, used, rules.get(name), *said)
-        nodes[name] = old if old is not None and _is_alike(old, plan, of_node) else _node(name, plan, of_node)
-    return Network(_levelled(nodes, before.nodes), Knowledge(pieces, joins, reading))
+    return _Building(NOTHING, before).with_definitions(definitions)
 
 
-def _pieces(definition: Definition, known: Pieces | None) -> Pieces:
-    """What a definition is cut into, taken over if it was cut so before."""
-    if definition.kind is not NodeKind.EXTERNAL:
-        way, cut = ALONE, cut_alone
-    else:
-        way, cut = (OVER_GROUPINGS, over_groupings) if definition.keeps_groupings else (WHOLE, whole)
-    is_known = known is not None and known.definition is definition.plan and known.way == way
-    return known if known is not None and is_known else cut(definition.plan, definition.name)
+def grown(network: Network, definitions: Iterable[Definition]) -> Network:
+    """The network with some definitions more, which nothing in it reads. What that costs follows what they touch."""
+    return _Building(network, network).with_definitions(definitions)
 
 
-_OfNode = tuple[NodeKind, frozenset[str], str, tuple[str, ...], tuple[tuple[Plan, str], ...], Rules | None, bool, bool]
+class _Building:
+    """A network on which another one is built: what is there is looked up in it and never changed."""
 
+    def __init__(self, base: Network, before: Network) -> None:
+        self._base, self._before = base, before
+        self._cuttings: dict[str, Cutting] = {}
+        self._nodes: dict[str, Node] = {}
+        self._users: dict[str, list[str]] = {}
+        self._holders: dict[str, list[str]] = {}
+        self._within: dict[str, dict[str, int]] = {}
+        self._numbers: dict[str, int] = {}
 
-def _is_alike(old: Node, plan: Plan, of_node: _OfNode) -> bool:
-    """Whether a node that was in the network before says just this; what is the same object need not be compared."""
-    return old.plan is plan and old.before is None and _said(old) == of_node
+    def with_definitions(self, definitions: Iterable[Definition]) -> Network:
+        for definition in definitions:
+            self._define(definition)
+        fresh = list(self._nodes.values())
+        for node in fresh:
+            self._hold(node)
+        for node in fresh:
+            self._weigh(node)
+        for name, users in self._users.items():
+            self._nodes[name] = self._node(name).redrawn(views=(*self._views_before(name), *users))
+        for digest in dict.fromkeys(
+            digest for node in tuple(self._nodes.values()) for digest in node.known.tree.digests
+        ):
+            if digest in self._shared:
+                self._share(digest)
+        for name, node in tuple(self._nodes.items()):
+            self._nodes[name] = self._routed(node)
+        return self._finished()
 
+    # Definitions and their nodes
 
-def _said(node: Node) -> _OfNode:
-    said = (node.is_forbidden, node.is_asked)
-    return (node.kind, node.influents, node.strategy, node.views, node.shared, node.rules, *said)
-
-
-def _node(name: str, plan: Plan, of_node: _OfNode) -> Node:
-    kind, influents, strategy, views, shared, rules, is_forbidden, is_asked = of_node
-    said = Node(name, kind, plan, 0, influents, strategy, views, shared, rules)
-    return replace(said, is_forbidden=is_forbidden, is_asked=is_asked) if is_forbidden or is_asked else said
-
-
-def _joins_of(name: str, plan: Plan, kind: NodeKind, known: Mapping[str, Joins]) -> Joins:
-    """The parts of a node's plan that could be shared with others: those with a join."""
-    old = known.get(name)
-    if old is not None and old.plan is plan:
-        return old
-    # What a recursion reads has to be looked up, and of shared parts there is nothing but their change.
-    below = () if _recurs(plan) else walk(_linear(plan, kind))
-    parts = {part for part in below if _has_join(part) and not _is_timed(part)}
-    return Joins(plan, tuple(map(Part, parts)))
-
-
-def _holders(joins: Mapping[str, Joins]) -> dict[Part, list[str]]:
-    """In which nodes each part stands."""
-    found: dict[Part, list[str]] = {}
-    for name, of_node in joins.items():
-        for part in of_node.parts:
-            found.setdefault(part, []).append(name)
-    return found
-
-
-def _shared_subplans(holders: Mapping[Part, list[str]]) -> dict[Plan, str]:
-    """The largest subplans with a join that stand in more than one node, or also outside the larger ones."""
-    counts = {part.plan: len(names) for part, names in holders.items() if len(names) > 1}
-    within: dict[Plan, int] = {}
-    for plan, count in counts.items():
-        for child in plan.inputs():
-            for part in walk(child):
-                if part in counts:
-                    within[part] = max(within.get(part, 0), count)
-    largest = [plan for plan, count in counts.items() if count > within.get(plan, 0)]
-    return {plan: f"_shared_{fingerprint(plan)}" for plan in sorted(largest, key=fingerprint)}
-
-
-def _linear(plan: Plan, kind: NodeKind) -> Plan:
-    is_operator = kind is not NodeKind.EXTERNAL and isinstance(plan, Aggregate | Window | Sort)
-    return plan.inputs()[0] if is_operator else plan
-
-
-def _recurs(plan: Plan) -> bool:
-    return any(isinstance(part, Fixpoint) for part in walk(plan))
-
-
-_has_join: Final[PerPlan[bool]] = PerPlan(
-    lambda plan: isinstance(plan, Join) or any(_has_join(child) for child in plan.inputs())
-)
-
-
-def _is_timed(plan: Plan) -> bool:
-    """Whether a plan is a relation beside the clock, perhaps filtered. All its rows change when the clock steps, though
-    few of them do once the time is left out, as it is in the projection above, which can be shared."""
-    if isinstance(plan, Filter):
-        return _is_timed(plan.input)
-    return isinstance(plan, Join) and isinstance(plan.right, Scan) and plan.right.relation == CLOCK
-
-
-def _used(plan: Plan, kind: NodeKind, shared: Mapping[Plan, str]) -> dict[Plan, str]:
-    """The shared subplans that stand outermost in the plan."""
-    found: dict[Plan, str] = {}
-
-    def visit(part: Plan, of: Callable[[Plan], None]) -> None:
-        if part in shared:
-            found[part] = shared[part]
+    def _define(self, definition: Definition) -> None:
+        name, cutting = definition.name, self._cutting(definition)
+        self._cuttings[name] = cutting
+        for state, (columns, tree) in cutting.outline.states.items():
+            if self._find(state) is None:
+                filters = cutting.outline.filters.get(state, {})
+                self._add(Node.later(state, NodeKind.STATE, Drawn(cutting, tree, (), columns, filters)))
+            self._users.setdefault(state, []).append(name)
+        if definition.is_event:
             return
-        for child in part.inputs():
-            of(child)
+        drawn = Drawn(cutting, cutting.outline.own, filters=cutting.outline.filters.get(name, {}))
+        node = Node.later(name, definition.kind, drawn, definition.strategy, definition.rules)
+        said = {"is_forbidden": definition.is_forbidden, "is_asked": definition.is_asked}
+        self._add(node.redrawn(**said) if any(said.values()) else node)
+        self._users.setdefault(name, []).append(name)
 
-    if not _recurs(plan):
-        Once(visit)(_linear(plan, kind))
-    return found
+    def _add(self, node: Node) -> None:
+        self._nodes[node.name] = node
+        self._numbers[node.name] = self._base.nodes.numbered + len(self._numbers)
+
+    def _cutting(self, definition: Definition) -> Cutting:
+        """What a definition is cut into, taken over if it was cut so before, over the states that others have."""
+        known = self._before.known.cuttings.get(definition.name)
+        if known is None or known.source is not definition.plan or known.way != definition.way:
+            known = Cutting(definition.name, definition.plan, definition.way)
+        alone = known.alone
+        there = {name: node for name in alone.outline.states if (node := self._find(name)) is not None}
+        if all(node.known.columns == alone.outline.states[name][0] for name, node in there.items()):
+            return alone
+        over = alone.over({name: node.plan for name, node in there.items()})
+        return known if known.outline == over.outline else over
+
+    def _find(self, name: str) -> Node | None:
+        return self._nodes.get(name) or self._base.nodes.by_name.get(name)
+
+    def _node(self, name: str) -> Node:
+        found = self._find(name)
+        assert found is not None, f"no node is called {name!r}"
+        return found
+
+    def _views_before(self, name: str) -> tuple[str, ...]:
+        known = self._base.nodes.by_name.get(name)
+        return () if known is None else known.views
+
+    # Shared parts: the largest parts with a join that stand in more than one node, or also outside the larger ones
+
+    def _hold(self, node: Node) -> None:
+        for digest in node.known.tree.digests:
+            before = self._base.known.holders.get(digest, ())
+            self._holders.setdefault(digest, list(before)).append(node.name)
+
+    def _weigh(self, node: Node) -> None:
+        """Note of what is in a part how often that stands somewhere, if it is more than once."""
+        tree = node.known.tree
+        for digest in tree.digests:
+            times = len(self._holders[digest])
+            for below in tree.digests_below(digest) if times > 1 else ():
+                before = self._base.known.within.get(below, {})
+                self._within.setdefault(below, dict(before))[digest] = times
+
+    @cached_property
+    def _shared(self) -> Container[str]:
+        return _Shared(self)
+
+    def is_shared(self, digest: str) -> bool:
+        times = len(self.holders(digest))
+        within = self._within.get(digest) or self._base.known.within.get(digest, {})
+        return times > 1 and times > max(within.values(), default=0)
+
+    def holders(self, digest: str) -> Sequence[str]:
+        return self._holders.get(digest) or self._base.known.holders.get(digest, ())
+
+    def _share(self, digest: str) -> None:
+        """A part is a node of its own for all that hold it; these are looked at again if it was none before."""
+        name, holders = shared_name(digest), self.holders(digest)
+        known = self._base.nodes.by_name.get(name)
+        if known is None:
+            first = self._node(holders[0])
+            drawn = Drawn(
+                _Part(first.known.origin, first.name, digest, first.is_stored), first.known.tree.of_part(digest)
+            )
+            known = Node.later(name, NodeKind.SHARED, drawn)
+            for holder in holders:
+                self._nodes.setdefault(holder, self._node(holder))
+        views = tuple([view for holder in holders for view in self._node(holder).views])
+        self._nodes[name] = known.redrawn(views=views)
+
+    def _routed(self, node: Node) -> Node:
+        """The node as it reads what is shared, and relations beside that."""
+        if node.kind is NodeKind.SHARED:
+            return node
+        relations, used = node.known.tree.route(self._shared)
+        if used == node.known.shares and (used or node.influents == relations):
+            return node
+        return node.redrawn(influents=relations.union(map(shared_name, used)), drawn=replace(node.known, shares=used))
+
+    # Who reads whom, and the levels
+
+    def _finished(self) -> Network:
+        come, gone = dict[str, list[str]](), dict[str, set[str]]()
+        for name, node in self._nodes.items():
+            old = self._base.nodes.by_name.get(name)
+            before = frozenset[str]() if old is None else old.influents
+            for influent in node.influents - before:
+                come.setdefault(influent, []).append(name)
+            for influent in before - node.influents:
+                gone.setdefault(influent, set()).add(name)
+        reading = dict[str, tuple[str, ...]]()
+        for relation in {*come, *gone}:
+            left, stay = gone.get(relation, ()), self._base.reading.get(relation, ())
+            if left:
+                stay = tuple([name for name in stay if name not in left])
+            reading[relation] = (*stay, *come.get(relation, ()))
+        readers = self._base.reading.with_entries(reading)
+        self._level(readers)
+        changed = {name: self._as_before(node) for name, node in self._nodes.items()}
+        known, there = self._base.known, self._base.nodes.by_name
+        nodes = self._base.nodes.grown(changed, self._numbers)
+        fresh = [node for name, node in changed.items() if name not in there]
+        return Network(
+            nodes,
+            readers,
+            Knowledge(
+                known.cuttings.with_entries(self._cuttings),
+                known.holders.with_entries({digest: tuple(names) for digest, names in self._holders.items()}),
+                known.within.with_entries(self._within),
+            ),
+            fresh=tuple(sorted(fresh, key=nodes.place)),
+            changed=frozenset(name for name, node in changed.items() if name in there and there[name] is not node),
+        )
+
+    def _level(self, readers: Mapping[str, Sequence[str]]) -> None:
+        """Let each node have one level more than the highest of what it reads."""
+        waiting = deque(sorted(self._nodes, key=lambda name: self._nodes[name].kind is not NodeKind.SHARED))
+        while waiting:
+            node = self._node(waiting.popleft())
+            below = (self._find(influent) for influent in node.influents)
+            level = 1 + max((other.level for other in below if other is not None), default=0)
+            if level != node.level:
+                self._nodes[node.name] = node.redrawn(level=level)
+                waiting.extend(readers.get(node.name, ()))
+
+    def _as_before(self, node: Node) -> Node:
+        """The node that was in the network before, if it says the same, so that what is known of it can be told to hold
+        still. Plans that are equal may have other names of columns, so it has to come from the same definition."""
+        old = self._before.nodes.by_name.get(node.name)
+        return old if old is not None and old.is_drawn_as(node) else node
 
 
-def _influents(plan: Plan, used: Mapping[Plan, str]) -> frozenset[str]:
-    def of_part(part: Plan, of: Callable[[Plan], frozenset[str]]) -> frozenset[str]:
-        if part in used:
-            return frozenset({used[part]})
-        if isinstance(part, Scan):
-            return frozenset({part.relation})
-        return frozenset[str]().union(*[of(child) for child in part.inputs()])
+class _Shared(Container[str]):
+    """The digests of the parts that are shared."""
 
-    return Once(of_part)(plan)
+    def __init__(self, building: _Building) -> None:
+        self._building = building
+        self._known: dict[str, bool] = {}
 
-
-def _levelled(nodes: dict[str, Node], before: Mapping[str, Node]) -> dict[str, Node]:
-    """The nodes with their levels, sorted from the lowest up: one more than the highest influent's.
-
-    A node that is what it was before is the same object, so that what is known of it can be told to hold still.
-    """
-    levels: dict[str, int] = {}
-
-    def level(name: str) -> int:
-        if name not in nodes:
-            return 0
-        if name not in levels:
-            levels[name] = 1 + max((level(influent) for influent in nodes[name].influents), default=0)
-        return levels[name]
-
-    order = sorted(nodes, key=level)
-    return {name: _placed(nodes[name], levels[name], before.get(name)) for name in order}
+    def __contains__(self, digest: object) -> bool:
+        assert isinstance(digest, str)
+        if digest not in self._known:
+            self._known[digest] = self._building.is_shared(digest)
+        return self._known[digest]
 
 
-def _placed(node: Node, level: int, old: Node | None) -> Node:
-    return node if node is old and node.level == level else _as_before(replace(node, level=level), old)
+@dataclass(frozen=True)
+class _Part:
+    """Where the plan of a shared node comes from: a node that has it as a part."""
 
+    origin: Origin
+    holder: str
+    digest: str
+    is_stored: bool
 
-def _as_before(node: Node, old: Node | None) -> Node:
-    # Plans that are equal may have other names of columns, so the plan has to be the same one.
-    return old if old is not None and old.plan is node.plan and old == node else node
+    def plan_of(self, node: str) -> Plan:
+        return parts_of(self.origin.plan_of(self.holder), is_stored=self.is_stored)[self.digest]

@@ -46,11 +46,9 @@ class Lagging:
 
     def evaluated(self, engine: Engine, cache: RefreshCache, reason: str) -> Wave:
         """The change to what the definition gives now, from the whole of it: for one whose log is gone, or too long."""
-        nodes = {node.name: replace(node, strategy=REPLACED, shared=()) for node in self.stored}
-        whole = Network(nodes)
-        wave = propagate(
-            whole, {}, engine, replace(cache, plans={}, finders={}, interests={}, interested={}, reasons={}, columns={})
-        )
+        nodes = [replace(node, strategy=REPLACED, shared=()) for node in self.stored]
+        whole = Network.of(nodes)
+        wave = propagate(whole, {}, engine, cache.apart())
         return self._own(Wave(wave.deltas, [step._replace(reason=reason) for step in wave.steps]))
 
     def _own(self, wave: Wave) -> Wave:
@@ -67,7 +65,7 @@ def lagging(name: str, plan: Plan, strategy: str = "auto") -> Lagging:
     names = {state: f"_state_of_{name}_{number}" for number, state in enumerate(sorted(states, key=_order(network)))}
     nodes = {names.get(n, n): _renamed(node, names) for n, node in network.nodes.items()}
     read = frozenset(relation for node in nodes.values() for relation in relations_of(node.plan))
-    return Lagging(name, Network(nodes), read - nodes.keys())
+    return Lagging(name, Network.of(nodes.values()), read - nodes.keys())
 
 
 def _order(network: Network) -> Callable[[str], tuple[int, int]]:

@@ -36,24 +36,23 @@ class Front:
 
     def __init__(self, network: Network, first: Iterable[Node] = ()) -> None:
         self._network = network
-        self._waiting: list[int] = []
-        self._seen: set[int] = set()
+        self._waiting: list[tuple[int, int, str]] = []
+        self._seen: set[str] = set()
         self._users: dict[str, int] = {}
         for node in first:
             self._add(node)
 
     def reached(self, relation: str, found: Iterable[str] | None = None) -> None:
         """The relation has changed: those who read it, or only those found among them, are to be visited."""
-        readers = self._network.readers.get(relation, ())
-        for reader in readers if found is None else map(self._network.nodes.__getitem__, found):
-            self._add(reader)
-        node = self._network.nodes.get(relation)
-        if node is not None and node.kind is NodeKind.SHARED:
+        readers = self._network.reading.get(relation, ())
+        for reader in readers if found is None else found:
+            self._add(self._network.nodes[reader])
+        if self._network.is_shared(relation):
             self._users[relation] = len(readers)
 
     def __iter__(self) -> Iterator[Node]:
         while self._waiting:
-            yield self._network.in_order[heapq.heappop(self._waiting)]
+            yield self._network.nodes[heapq.heappop(self._waiting)[-1]]
 
     def discard(self, node: Node, deltas: MutableMapping[str, Any]) -> None:
         """Forget the deltas of shared nodes that were only needed up to this node."""
@@ -63,10 +62,9 @@ class Front:
                 deltas.pop(influent, None)
 
     def _add(self, node: Node) -> None:
-        place = self._network.places[node.name]
-        if place not in self._seen:
-            self._seen.add(place)
-            heapq.heappush(self._waiting, place)
+        if node.name not in self._seen:
+            self._seen.add(node.name)
+            heapq.heappush(self._waiting, self._network.nodes.place(node))
 
 
 def propagate(

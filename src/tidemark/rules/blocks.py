@@ -128,7 +128,7 @@ class Span:
     def may_add(self, plan: Plan) -> bool:
         """Whether the block can add rows to a plan."""
         changed = self._changed(relations_of(plan))
-        return can_add(prepare(plan), {name: Rows.of(delta) for name, delta in changed.items()})
+        return bool(changed) and can_add(prepare(plan), {name: Rows.of(delta) for name, delta in changed.items()})
 
     def before(self, plan: Plan, named: Mapping[str, pa.Table]) -> pa.Table:
         """The rows of a plan when the block began, over what is given by name."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -77,7 +77,7 @@ class Reactions:
 
     def after_statement(self) -> None:
         """Consider the immediate rules, after a statement of the program or of an action."""
-        if not any(self._rule(a).coupling == IMMEDIATE for a in self._watched()):
+        if not self._transaction.catalog.has_immediate:
             return
         self.acting.begin()
         while True:
@@ -117,7 +117,7 @@ class Reactions:
 
     def _next_deferred(self) -> RuleTurn | None:
         now: Moment | None = None
-        for activation in self._watched():
+        for activation in self._concerned():
             rule = self._rule(activation)
             if rule.last and rule.coupling != IMMEDIATE:
                 now = now or self.instances.now()
@@ -136,6 +136,19 @@ class Reactions:
                 self._marks[activation.name] = now
                 return turn
         return None
+
+    def _concerned(self) -> Iterable[Activation]:
+        """Whom to look at before the commit: all, but for those who only have a condition that nothing has reached."""
+        catalog, watched = self._transaction.catalog, self._watched()
+        is_derived = catalog is self._transaction.store.catalog and not (self._waiting or self._occurred or self._marks)
+        if not is_derived or not catalog.conditions:
+            return watched
+        wave = self.instances.now().wave
+        reached = set() if wave is None else {*wave.rows, *wave.waiting} & catalog.conditions.keys()
+        return [
+            watched[place]
+            for place in sorted([*catalog.beside_conditions, *(catalog.conditions[node] for node in reached)])
+        ]
 
     def _left_over(self, activation: Activation) -> RuleTurn | None:
         """The first turn of a rule that was left for the check phase: an action, or a condition to be asked."""

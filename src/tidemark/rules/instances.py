@@ -171,7 +171,7 @@ class Instances:
         """What is followed of a condition, over the states of its groupings."""
         if not self._is_in_network:
             return self._readable(activation.watched)
-        return self._transaction.store.network.known.reading[activation.node]
+        return self._transaction.store.network.cut(activation.node)
 
     def _condition(self, activation: Activation) -> Plan:
         """A condition, over the states of its groupings if just its rows are followed."""

@@ -31,6 +31,7 @@ from tidemark.state.times import Laps
 from tidemark.state.transition import Transition
 from tidemark.storage.commit import Commit, Creation
 from tidemark.storage.delta import Tables, as_rows
+from tidemark.strategy.cache import RefreshCache
 from tidemark.strategy.wave import given_deltas, trace_of
 
 Phase = Callable[[Draft], Draft]
@@ -156,7 +157,9 @@ def fill(draft: Draft) -> Draft:
     created = [Creation(table.name, table.schema, key=table.primary_key) for table in tables]
     block = Block(changed=frozenset(wave.deltas), unstored=frozenset(table.name for table in tables))
     engine = state.reading(transition.after)
-    keys = view_keys(transition.after, known_of(transition.after, state.catalog, state.refreshes.known))
+    known = known_of(transition.after, state.catalog, state.refreshes.known)
+    transition.prove(RefreshCache(known=known), engine.limits)
+    keys = view_keys(transition.after, known)
     nodes, given = filled(transition.new_nodes, block, given, engine, keys)
     created.extend(nodes)
     for view in transition.new_external:
@@ -169,13 +172,13 @@ def encode(draft: Draft) -> Draft:
     state, work, wave = draft.state, draft.work, draft.wave
     transition, version, is_same = state.transition(work.catalog), state.version + 1, work.catalog is state.catalog
     begun, gone, moved_note = _moves_of(state, work, transition)
-    shared, logged = transition.passing.unstored, {view.name for view in work.catalog.external_views}
+    is_stored, logged = transition.passing.is_stored, {view.name for view in work.catalog.external_views}
     record = Commit(
         version,
         state.times.next(state.now()),
         deltas=Tables(
             {
-                **{name: delta for name, delta in wave.rows.items() if name not in shared or name in logged},
+                **{name: delta for name, delta in wave.rows.items() if is_stored(name) or name in logged},
                 **as_rows(work.own),
                 **{identity.moves_name(name): delta for name, delta in as_rows(work.moved).items()},
             }
@@ -185,7 +188,7 @@ def encode(draft: Draft) -> Draft:
         dropped=() if is_same else (*transition.dropped, *gone),
         altered=tuple(transition.altered.values()),
         keys=state.view_keys if is_same else {},
-        catalog=tuple(records.changes(state.catalog, work.catalog, state.created, version)),
+        catalog=tuple(records.changes(state.catalog, work.catalog, state.created, version, transition.known_of_view)),
         trace=trace_of((*work.steps, *wave.steps)),
         notes={**_notes_of(state, transition, version), **work.notes, **moved_note},
     )

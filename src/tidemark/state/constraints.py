@@ -8,7 +8,7 @@ derives and does not store. In a transaction with other definitions they are eva
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from functools import cached_property
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ from tidemark.strategy.visit import evaluated
 
 
 def check_constraints(
-    tables: Mapping[str, Table], deltas: Mapping[str, Rows], stored: frozenset[str], engine: Engine
+    tables: Mapping[str, Table], deltas: Mapping[str, Rows], stored: Set[str], engine: Engine
 ) -> None:
     """Refuse the transaction if the rows that it adds violate a constraint of their table."""
     for name, delta in deltas.items():
@@ -103,7 +103,7 @@ def _check_conditions(table: Table, inserted: Rows, engine: Engine) -> None:
             raise TidemarkError("check", f"a row of {table.name!r} violates CHECK ({check.text}): {_show(row)}")
 
 
-def _check_key(table: Table, delta: Rows, stored: frozenset[str], engine: Engine) -> None:
+def _check_key(table: Table, delta: Rows, stored: Set[str], engine: Engine) -> None:
     """The table has no duplicate key afterwards.
 
     Keys were unique before, so one can only be a duplicate if the transaction adds more rows of it than it removes:
@@ -196,9 +196,7 @@ def _show(table: pa.Table) -> str:
 SHOWN: Final = 5
 
 
-def must_hold(
-    catalog: Catalog, before: Catalog, wave: Wave, stored: Callable[[], frozenset[str]], engine: Engine
-) -> None:
+def must_hold(catalog: Catalog, before: Catalog, wave: Wave, stored: Callable[[], Set[str]], engine: Engine) -> None:
     """Refuse a transaction that violates an assertion, with the rows that do."""
     for view in catalog.assertions:
         if catalog is before:

@@ -153,8 +153,10 @@ def watched(events: Events, listener: Listener) -> Iterator[None]:
 class ToldRefreshes(RefreshCache):
     """Refresh plans as ever; asking for a node's is the beginning of its step."""
 
-    def __init__(self, steps: Steps, known: KnownFacts, unstored: frozenset[str] = frozenset()) -> None:
-        super().__init__(unstored=unstored, known=known)
+    def __init__(
+        self, steps: Steps, known: KnownFacts, unstored: frozenset[str] = frozenset(), *, goes_by_stored: bool = False
+    ) -> None:
+        super().__init__(unstored=unstored, known=known, goes_by_stored=goes_by_stored)
         self._steps = steps
 
     def get(self, node: Node, changed: frozenset[str], deltas: Mapping[str, pa.Table], limits: EngineLimits) -> Refresh:

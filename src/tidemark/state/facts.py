@@ -17,11 +17,12 @@ Bound statements as the analysis sees them.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Set
+from collections.abc import Container, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tidemark.algebra.expressions import TRUE, Expression
+from tidemark.algebra.keys import RelationKeys
 from tidemark.algebra.plans import Plan, relations_of
 from tidemark.algebra.types import Field
 from tidemark.analysis.autonomy.dml import AnalysedStatement, Deletion, Insertion, Update
@@ -30,30 +31,53 @@ from tidemark.analysis.relevance.dml import cells_of, condition_of
 from tidemark.analysis.relevance.filters import Influence, influence
 from tidemark.analysis.relevance.shapes import Shape, boundary_of
 from tidemark.sql.bind.changes import BoundChange, DeleteRows, UpdateRows
-from tidemark.sql.catalog.catalog import Catalog, Table
+from tidemark.sql.catalog.catalog import Catalog, Table, View
 from tidemark.state.pairs import Key, relation_keys, shortest
 from tidemark.strategy.autonomous import KnownFacts
 
 
 def known_of(catalog: Catalog, before: Catalog | None = None, known_before: KnownFacts | None = None) -> KnownFacts:
-    """What is true of all rows while definitions stay and constraints hold. Keys are taken over from the catalog
-    ``before`` where nothing else follows."""
-    checks = {table.name: tuple(check.condition for check in table.checks) for table in catalog.tables}
-    facts = {table.name: Facts.of(table.schema, checks[table.name]) for table in catalog.tables}
-    return KnownFacts(facts, relation_keys(catalog, before, {} if known_before is None else known_before.keys))
+    """What is true of all rows while definitions stay and constraints hold. What is known of the catalog ``before`` is
+    taken over if this one only has more relations."""
+    added = None if before is None else catalog.relations.since(before.relations)
+    if added is None or known_before is None:
+        return KnownFacts(_facts(catalog.tables), relation_keys(catalog))
+    fresh = [relation for relation in added if isinstance(relation, Table)]
+    facts = {**known_before.facts, **_facts(fresh)} if fresh else known_before.facts
+    return KnownFacts(facts, relation_keys(catalog, known_before.keys))
+
+
+def _facts(tables: Iterable[Table]) -> dict[str, Facts]:
+    return {table.name: Facts.of(table.schema, tuple(check.condition for check in table.checks)) for table in tables}
 
 
 def known_between(before: Catalog, known_before: KnownFacts, after: Catalog, going_on: Set[str]) -> KnownFacts:
     """What is true before and after definitions change. Rows that leave need not satisfy what an ALTER TABLE of the
     same transaction asks for, nor be told apart by a key that a view has since it was replaced."""
     known_after, earlier = known_of(after, before, known_before), known_before.keys
-    facts, keys = dict(known_after.facts), dict(known_after.keys)
-    for name in going_on:
-        known, table = before.get(name), after.get(name)
-        keys[name] = keys[name] & earlier[name]
-        if isinstance(known, Table) and isinstance(table, Table):
-            facts[name] = Facts(_fields(table, known), tuple(check.condition for check in known.checks))
-    return KnownFacts(facts, keys)
+    facts = dict(known_after.facts)
+    for table in after.tables:
+        known = before.get(table.name)
+        if table.name in going_on and isinstance(known, Table):
+            facts[table.name] = Facts(_fields(table, known), tuple(check.condition for check in known.checks))
+    return KnownFacts(facts, _KeysBetween(known_after.keys, earlier, going_on))
+
+
+class _KeysBetween(Mapping[str, frozenset[Key]]):
+    """The keys after a change of definitions; of what goes on those that it had before, too."""
+
+    def __init__(self, after: RelationKeys, before: RelationKeys, going_on: Set[str]) -> None:
+        self._after, self._before, self._going_on = after, before, going_on
+
+    def __getitem__(self, name: str) -> frozenset[Key]:
+        found = self._after[name]
+        return found & self._before[name] if name in self._going_on else found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._after)
+
+    def __len__(self) -> int:
+        return len(self._after)
 
 
 def known_of_nothing(catalog: Catalog) -> KnownFacts:
@@ -64,8 +88,27 @@ def known_of_nothing(catalog: Catalog) -> KnownFacts:
 
 def view_keys(catalog: Catalog, known: KnownFacts) -> Mapping[str, Key]:
     """A key of each materialized view that has one."""
-    views = catalog.materialized_views
-    return {view.name: shortest(known.keys[view.name]) for view in views if known.keys[view.name]}
+    return ViewKeys(catalog, known.keys)
+
+
+class ViewKeys(Mapping[str, Key]):
+    """A key of each materialized view that has one, worked out when it is asked for."""
+
+    def __init__(self, catalog: Catalog, keys: RelationKeys) -> None:
+        self._catalog, self._keys = catalog, keys
+
+    def __getitem__(self, name: str) -> Key:
+        view = self._catalog.relations[name]
+        found = self._keys[name] if isinstance(view, View) and view.materialized and view.lag is None else None
+        if not found:
+            raise KeyError(name)
+        return shortest(found)
+
+    def __iter__(self) -> Iterator[str]:
+        return (view.name for view in self._catalog.materialized_views if self._keys[view.name])
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def _fields(table: Table, before: Table) -> tuple[Field, ...]:

@@ -6,7 +6,7 @@ keeps a copy by key: what was inserted, deleted, or updated, and from what to wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemark.algebra.keys import RelationKeys, keys_of, why_no_key
-from tidemark.algebra.plans import relations_of
 from tidemark.algebra.types import VERSION, WEIGHT, Schema
 from tidemark.errors import TidemarkError
 from tidemark.sql.catalog.catalog import Catalog, Relation, Table
@@ -48,27 +47,40 @@ def shortest(keys: frozenset[Key]) -> Key:
     return min(keys, key=lambda key: (len(key), key))
 
 
-def relation_keys(
-    catalog: Catalog, before: Catalog | None = None, known_before: RelationKeys | None = None
-) -> RelationKeys:
-    """The keys of all relations, each from those before it.
+class RelationKeysOf(Mapping[str, frozenset[Key]]):
+    """The keys of the relations of a catalog, each worked out when it is asked for."""
 
-    Those of the catalog ``before`` are taken over where neither the relation nor the keys below it are others.
-    """
-    known: dict[str, frozenset[Key]] = {}
-    others: set[str] = set()
-    keys_before = known_before or {}
-    for name, relation in catalog.relations.items():
-        is_known = before is not None and before.get(name) is relation
-        if isinstance(relation, Table):
-            known[name] = frozenset({tuple(sorted(relation.primary_key))} if relation.primary_key else ())
-        elif is_known and not (others and relations_of(relation.plan) & others):
-            known[name] = keys_before[name]
-        else:
-            known[name] = keys_of(relation.plan, known)
-        if known[name] != keys_before.get(name):
-            others.add(name)
-    return known
+    def __init__(self, catalog: Catalog, known: Mapping[str, frozenset[Key]] | None = None) -> None:
+        self.catalog = catalog
+        self.known = dict(known or {})
+
+    def __getitem__(self, name: str) -> frozenset[Key]:
+        found = self.known.get(name)
+        if found is None:
+            relation = self.catalog.relations[name]
+            if isinstance(relation, Table):
+                found = frozenset({tuple(sorted(relation.primary_key))} if relation.primary_key else ())
+            else:
+                found = keys_of(relation.plan, self)
+            self.known[name] = found
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.catalog.relations
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.catalog.relations)
+
+    def __len__(self) -> int:
+        return len(self.catalog.relations)
+
+
+def relation_keys(catalog: Catalog, before: RelationKeys | None = None) -> RelationKeys:
+    """The keys of all relations; those that are known already are taken over if the catalog only has more relations
+    than the one that they are of."""
+    if isinstance(before, RelationKeysOf) and catalog.relations.since(before.catalog.relations) is not None:
+        return RelationKeysOf(catalog, before.known)
+    return RelationKeysOf(catalog)
 
 
 @dataclass(frozen=True)

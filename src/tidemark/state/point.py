@@ -5,7 +5,7 @@ What a query sees inside an open transaction: what is stored and true, and the t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -96,16 +96,18 @@ class Pending:
         return Rows(schema, bag=found) if found else None
 
 
-def expanded(plan: Plan, catalog: Catalog, stored: frozenset[str]) -> Plan:
+def expanded(plan: Plan, catalog: Catalog, stored: Set[str]) -> Plan:
     """The plan with the views that are not stored yet (created in this transaction) as their definitions."""
-    if relations_of(plan) <= stored:  # as ever, but in the transaction that creates them: no look at all views
+    if all(
+        name in stored for name in relations_of(plan)
+    ):  # as ever, but in the transaction that creates them: no look at all views
         return plan
     views = (*catalog.materialized_views, *catalog.lagging_views)
     fresh = {v.name: v.plan for v in views if v.name not in stored}
     return expand(plan, fresh) if fresh else plan
 
 
-def readable(plan: Plan, stored: frozenset[str], deltas: Mapping[str, pa.Table]) -> tuple[Plan, dict[str, pa.Table]]:
+def readable(plan: Plan, stored: Set[str], deltas: Mapping[str, pa.Table]) -> tuple[Plan, dict[str, pa.Table]]:
     """The resolved plan, with what is pending laid over what is stored, and the deltas to give with it."""
     read = relations_of(plan)
     changed = frozenset(name for name in read if name in deltas)
@@ -152,7 +154,7 @@ def seen_near(
     """The same for a plan that reads one table by key, and no view: over what is stored of it and, if there is any, the
     change of rows near these keys. The plan is not settled."""
     changed = frozenset() if change is None else frozenset({table})
-    resolved = _over(plan, changed, frozenset({table}) - store.stored_of(catalog))
+    resolved = _over(plan, changed, frozenset() if table in store.stored_of(catalog) else frozenset({table}))
     return resolved, {} if change is None else {delta_name(table): change}
 
 
@@ -162,7 +164,9 @@ def seen(
     """The plan over what is stored and pending, and over what is given under a name. Views are brought up to date
     only if the plan reads one; those that lag are ``unrefreshed``, and are seen through their definitions."""
     store, catalog = point.store, point.catalog
-    stored = store.stored_of(catalog) - unrefreshed
+    stored = store.stored_of(catalog)
+    if unrefreshed:
+        stored = stored - unrefreshed
     plan = expanded(plan, catalog, stored)
     derived = any(isinstance(catalog.get(name), View) for name in relations_of(plan))
     resolved, given = readable(plan, stored, point.derived_deltas() if derived else point.pending)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
+from tidemark.algebra.schemas import schema_from_json, schema_to_json
 from tidemark.sql.bind.rules import bind_activation, bind_rule, check_actions
 from tidemark.sql.bind.tables import bind_table
 from tidemark.sql.bind.views import Definition, bind_named
@@ -19,31 +20,42 @@ from tidemark.sql.parse.statements import AlterTable, CreateTable
 from tidemark.sql.parse.text import Source
 
 
-def changes(before: Catalog, after: Catalog, born: Mapping[str, int], version: int) -> list[str]:
-    """What to do to one catalog to have the other; ``born`` has the versions in which relations were created.
+def changes(
+    before: Catalog,
+    after: Catalog,
+    born: Mapping[str, int],
+    version: int,
+    known: Callable[[View], Mapping[str, Any] | None] = lambda view: None,
+) -> list[str]:
+    """What to do to one catalog to have the other; ``born`` has the versions in which relations were created, and
+    ``known`` tells what is stored of a view beside its text, so that it need not be bound when the database is opened.
 
     A view that stands on one that is written anew is written anew, too, so that it comes after it.
     """
     if before is after:
         return []
     come, anew = list[str](), set[str]()
-    for name, relation in after.relations.items():
+    added = after.relations.since(before.relations)
+    for relation in after.relations.values() if added is None else added:
+        name = relation.name
         old = before.get(name)
         goes_on = old is not None and old.identity is relation.identity
         if isinstance(relation, View):
             means_the_same = goes_on and isinstance(old, View) and old.meaning is relation.meaning
             if not means_the_same or relation.depends_on & anew:
                 anew.add(name)
-                come.append(_created("view", relation, born[name] if goes_on else version, seen=dict(relation.seen)))
+                said = {"seen": dict(relation.seen), "known": known(relation)}
+                come.append(_created("view", relation, born[name] if goes_on else version, **said))
             continue
         if not goes_on:
             anew.add(name)
             come.append(_created("table", relation, version))
-        known = len(old.alterations) if goes_on and isinstance(old, Table) else 0
+        told = len(old.alterations) if goes_on and isinstance(old, Table) else 0
         come += [
-            json.dumps({"alter": name, "sql": sql, "dialect": dialect}) for sql, dialect in relation.alterations[known:]
+            json.dumps({"alter": name, "sql": sql, "dialect": dialect}) for sql, dialect in relation.alterations[told:]
         ]
-    gone = [name for name in before.relations if name in anew or name not in after.relations]
+    there = before.relations if added is None else ()
+    gone = [name for name in there if name in anew or name not in after.relations]
     return [json.dumps({"drop": name}) for name in gone] + come + _rule_records(before, after)
 
 
@@ -54,7 +66,7 @@ def _created(kind: str, relation: Relation, version: int, **more: object) -> str
 
 def restore(records: Iterable[str]) -> tuple[Catalog, dict[str, int]]:
     """The catalog and the versions in which its relations were created."""
-    catalog, versions, rules = Catalog(), dict[str, int](), dict[str, Any]()
+    catalog, versions, rules, binder = Catalog(), dict[str, int](), dict[str, Any](), _Binder()
     for text in records:
         record = json.loads(text)
         if "rule" in record:
@@ -64,17 +76,69 @@ def restore(records: Iterable[str]) -> tuple[Catalog, dict[str, int]]:
                 rules[record["rule"]] = record  # one that goes on stays where it is: the order is that of creation
             continue
         if "drop" in record:
-            catalog = catalog.without(record["drop"])
+            binder.catalog = catalog = catalog.without(record["drop"])
             versions.pop(record["drop"], None)
             continue
         if "alter" in record:
-            catalog = _altered(record, catalog)
+            binder.catalog = catalog = _altered(record, catalog)
             continue
-        relation = define(record["sql"], record["dialect"], catalog, record.get("seen"), record["name"])
-        catalog = catalog.with_relation(relation)
+        relation = binder.relation(record)
+        binder.catalog = catalog = catalog.with_relation(relation)
         versions[relation.name] = record["version"]
     # Rules name relations, and none names a rule: they are bound to what the relations are in the end.
     return _with_rules(catalog, rules.values()), versions
+
+
+KNOWN_AS: Final = 1
+"""The number of the way in which what is known of views follows from their texts. It is raised with every change by
+which the same text has another plan, other states or other parts; what was stored under another number is not read."""
+
+
+def known_of_view(view: View, outline: str | None) -> Mapping[str, Any] | None:
+    """What is stored of a view beside its text: all that anybody asks of it before its plan. None if it is of a kind
+    that is always bound."""
+    if view.external or view.lag is not None or view.is_assertion:
+        return None
+    return {
+        "as": KNOWN_AS,
+        "columns": schema_to_json(view.schema),
+        "materialized": view.materialized,
+        "options": dict(view.options),
+        "depends_on": sorted(view.depends_on),
+        "approximate": sorted(view.approximate),
+        "outline": outline,
+    }
+
+
+class _Binder:
+    """Binds definitions that are read back: those of which enough is known when somebody asks for their plans."""
+
+    def __init__(self) -> None:
+        self.catalog = Catalog()
+
+    def relation(self, record: Mapping[str, Any]) -> Relation:
+        known = record.get("known")
+        if known is None or known["as"] != KNOWN_AS:
+            return define(record["sql"], record["dialect"], self.catalog, record.get("seen"), record["name"])
+        name, sql, dialect, seen = record["name"], record["sql"], record["dialect"], record["seen"]
+        return View.later(
+            lambda: self._view(sql, dialect, seen, name),
+            schema_from_json(known["columns"]),
+            name=name,
+            text=sql,
+            dialect=dialect,
+            materialized=known["materialized"],
+            options=known["options"],
+            depends_on=frozenset(known["depends_on"]),
+            seen=seen,
+            approximate=frozenset(known["approximate"]),
+            known=known["outline"],
+        )
+
+    def _view(self, sql: str, dialect: str, seen: Mapping[str, int], name: str) -> View:
+        bound = define(sql, dialect, self.catalog, seen, name)
+        assert isinstance(bound, View)
+        return bound
 
 
 def define(

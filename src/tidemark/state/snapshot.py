@@ -30,7 +30,7 @@ class StoreAt(Store):
     def __init__(self, store: Store, engine: Snapshot, defined: Definitions) -> None:  # what Store does is not done
         self.engine, self._snapshot = engine, engine
         self.version = engine.version
-        self.catalog, self.network, self.created = defined.catalog, defined.network, dict(defined.created)
+        self.catalog, self.network, self.created = defined.catalog, defined.network, defined.created
         self._lock = threading.RLock()
         self.outsiders = store.outsiders
         self.committed = Bell()
@@ -56,7 +56,7 @@ class StoreAt(Store):
 
     @cached_property
     def refreshes(self) -> ToldRefreshes:  # type: ignore[override]
-        return ToldRefreshes(self.progress, known_of(self.catalog))
+        return ToldRefreshes(self.progress, known_of(self.catalog), goes_by_stored=True)
 
 
 @contextmanager

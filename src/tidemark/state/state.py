@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Final
 
@@ -117,19 +118,21 @@ class Store:
         """Each phase of a commit runs inside the contexts that these make for its name."""
         self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
         """Those that have waited for something to come, and end or go on when the database is closed."""
-        self.catalog, self.created = records.restore(loaded.catalog)
+        with uncollected():
+            self.catalog, created = records.restore(loaded.catalog)
+            self.network = network_of(self.catalog)
+        self.created: Mapping[str, int] = created
         self.times = CommitTimes(engine.times())
         self.laps = RememberedLaps()
         tell_of_reserved_names(self.catalog)
-        self.network = network_of(self.catalog)
         without = unkept(self.network, engine)
         if without:
-            self.network = network_of(self.catalog, self.network, without)
+            self.network = replace(network_of(self.catalog, self.network, without), is_lacking=True)
         known = known_of(self.catalog)
         self.view_keys = view_keys(self.catalog, known)
         self._transition = Transition(self.catalog, self.network, self.catalog)
         self.progress = Steps(self.events, self.stopping.check)
-        self.refreshes = ToldRefreshes(self.progress, known)
+        self.refreshes = ToldRefreshes(self.progress, known, goes_by_stored=True)
         self.boundaries = Boundaries()
         self.is_closed = False
         self._refill()
@@ -284,7 +287,8 @@ class Store:
         self._transition = Transition(self.catalog, self.network, self.catalog)
         known = known_of(self.catalog)
         self.view_keys = view_keys(self.catalog, known)
-        self.refreshes, self.boundaries = ToldRefreshes(self.progress, known), Boundaries()
+        self.refreshes = ToldRefreshes(self.progress, known, goes_by_stored=True)
+        self.boundaries = Boundaries()
         self._underway, self._has_doubt = None, False
         for action in self.events.tell(Settled(self.version, is_outermost)):
             try:
@@ -299,7 +303,7 @@ class Store:
             self._transition = Transition(self.catalog, self.network, catalog)
         return self._transition
 
-    def stored_of(self, catalog: Catalog) -> frozenset[str]:
+    def stored_of(self, catalog: Catalog) -> Set[str]:
         """The relations of a transaction's catalog that the engine holds."""
         return self.transition(catalog).going_on
 
@@ -325,9 +329,11 @@ class Store:
         transition = self.transition(catalog)
         if not pending and not transition.replaced:
             return Wave({})
+        if transition.added is not None and known is None:  # what begins is read by nothing that was there before
+            return propagate(self.network, pending, self.engine, self.refreshes)
         unstored = frozenset(table.name for table in transition.new_tables)
         between = known or known_between(self.catalog, self.refreshes.known, catalog, transition.going_on)
-        refreshes = ToldRefreshes(self.progress, between, unstored)
+        refreshes = ToldRefreshes(self.progress, between, unstored, goes_by_stored=known is None)
         if known is None:
             refreshes.take_over(self.refreshes, self.network, transition.passing)
         return propagate(transition.passing, pending, self.reading(catalog), refreshes)
@@ -371,7 +377,7 @@ class Store:
         told that it is there. Those of one that does not come to be are replaced by those of the next attempt."""
         kept = tuple(one for one in self._defined if one.version < version)
         if catalog is not self.catalog:
-            created = {n: self.created[n] if n in transition.going_on else version for n in catalog.relations}
+            created = transition.created(self.created, version)
             kept = (*kept[1 - MOST_DEFINED :], Definitions(version, catalog, transition.network, created))
         self._defined = kept
 
@@ -409,15 +415,16 @@ class Store:
         catalog, transition, version = underway.catalog, underway.transition, underway.version
         underway.outcome.version = version
         if catalog is not self.catalog:
-            self.created = {
-                name: self.created[name] if name in transition.going_on else version for name in catalog.relations
-            }
+            self.created = transition.created(self.created, version)
             known = known_of(catalog, self.catalog, self.refreshes.known)
-            refreshes = ToldRefreshes(self.progress, known)
-            refreshes.take_over(self.refreshes, self.network, transition.network)
+            refreshes = ToldRefreshes(self.progress, known, goes_by_stored=True)
+            if transition.added is None:
+                refreshes.take_over(self.refreshes, self.network, transition.network)
+                self.boundaries.keep_only(catalog.relations)
+            else:
+                refreshes.grow_from(self.refreshes, transition.network)
             self.view_keys = view_keys(catalog, known)
             self.catalog, self.network, self.refreshes = catalog, transition.network, refreshes
-            self.boundaries.keep_only(catalog.relations)
         self.version = version
 
     def feed(self, record: Commit, *, is_same: bool) -> None:
@@ -468,6 +475,20 @@ class Store:
 
 def _clock_of_machine() -> dt.datetime:
     return dt.datetime.now(dt.UTC)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Let Python look for no garbage while definitions are read: they stay, and it would look at all of them again and
+    again."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _as_a_whole(change: Callable[[], BoundChange] | None) -> AnalysedStatement | None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tidemark.algebra.plans import Fixpoint, relations_of, walk
 from tidemark.engines.engine import Engine, WritesAhead
 from tidemark.storage.delta import Rows
 from tidemark.strategy.graph import Network
@@ -62,14 +61,14 @@ def readable_ahead(network: Network) -> frozenset[str]:
     """The relations and nodes that may be written before who reads them is derived."""
     as_committed = frozenset[str]().union(*(_reads(node) for node in network.nodes.values() if _is_bound(node)))
     stored = (node.name for node in network.nodes.values() if node.is_stored)
-    return (network.read.difference(network.nodes).union(stored)).difference(as_committed)
+    return frozenset({*(name for name in network.read if name not in network.nodes), *stored} - as_committed)
 
 
 def _is_bound(node: Node) -> bool:
     """Whether a node reads what was committed before the block."""
     is_other = node.is_asked or node.rules is not None or node.before is not None or node.kind is NodeKind.EXTERNAL
-    return is_other or any(isinstance(part, Fixpoint) for part in walk(node.plan))
+    return is_other or node.recurs
 
 
 def _reads(node: Node) -> frozenset[str]:
-    return relations_of(node.plan) | node.influents | {node.name}
+    return node.relations | node.influents | {node.name}

@@ -79,18 +79,6 @@ class States:
 
         return transform(plan, replaced)
 
-    def add(self, pieces: Pieces, view: str) -> Plan:
-        """The same of a definition that was cut by itself before."""
-        if any(name in self.plans and self.plans[name].schema != p.schema for name, p in pieces.states.items()):
-            # It has to read the states that others have, by their names.
-            cut = self.over_groupings if pieces.way == OVER_GROUPINGS else self.cut
-            return cut(pieces.prepared, view)
-        for name, plan in pieces.states.items():
-            self.plans.setdefault(name, plan)
-            self.kinds[name] = NodeKind.STATE
-            self.users.setdefault(name, []).append(view)
-        return pieces.plan
-
 
 @dataclass(frozen=True)
 class Pieces:
@@ -120,6 +108,15 @@ def over_groupings(definition: Plan, view: str) -> Pieces:
     states, prepared = States(), prepare(definition)
     plan = states.over_groupings(prepared, view)
     return Pieces(definition, prepared, plan, states.plans, OVER_GROUPINGS)
+
+
+def cut_anew(pieces: Pieces, view: str, others: Mapping[str, Plan]) -> Pieces:
+    """The same over states that ``others`` have, under their names and with their names of columns."""
+    states = States(dict(others))
+    cut = states.over_groupings if pieces.way == OVER_GROUPINGS else states.cut
+    plan = cut(pieces.prepared, view)
+    used = {name: state for name, state in states.plans.items() if name in states.users}
+    return replace(pieces, plan=plan, states=used)
 
 
 @dataclass(frozen=True)

@@ -5,100 +5,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from tidemark.algebra.layered import Layered
 from tidemark.algebra.plans import Plan
-from tidemark.strategy.cut import Pieces
 from tidemark.strategy.nodes import REPLACED, Node, NodeKind
+from tidemark.strategy.outline import Cutting
 
 
-class Part:
-    """A part of a plan, compared as the plan is; its hash is worked out once."""
+class Nodes(Mapping[str, Node]):
+    """The nodes of a network by name. Only who goes through all of them pays for their order."""
 
-    __slots__ = ("_hash", "plan")
+    def __init__(self, by_name: Layered[str, Node], numbers: Layered[str, int]) -> None:
+        self.by_name, self._numbers = by_name, numbers
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self._hash = hash(plan)
+    @property
+    def numbered(self) -> int:
+        return len(self._numbers)
 
-    def __hash__(self) -> int:
-        return self._hash
+    def grown(self, nodes: Mapping[str, Node], numbers: Mapping[str, int]) -> Nodes:
+        """These nodes and some more, or others."""
+        return Nodes(self.by_name.with_entries(nodes), self._numbers.with_entries(numbers))
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Part) and self._hash == other._hash and self.plan == other.plan
+    def place(self, node: Node) -> tuple[int, int, str]:
+        """Where a node stands in the order, in which each comes after those that it reads."""
+        return (node.level, self._numbers.get(node.name, -1), node.name)
 
+    @cached_property
+    def _order(self) -> tuple[str, ...]:
+        return tuple([node.name for node in sorted(self.by_name.values(), key=self.place)])
 
-@dataclass(frozen=True)
-class Joins:
-    """The parts with a join of one plan."""
+    def __getitem__(self, name: str) -> Node:
+        return self.by_name[name]
 
-    plan: Plan
-    parts: tuple[Part, ...]
+    def __contains__(self, name: object) -> bool:
+        return name in self.by_name
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._order)
+
+    def __len__(self) -> int:
+        return len(self.by_name)
 
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What was worked out about single views and nodes, by their names, for the next network; ``reading`` has the
-    definitions as they read its nodes."""
+    """What building the next network can go by: what each definition is cut into, in which nodes each part stands, and
+    of parts that stand in others how often these larger ones do, if that is more than once."""
 
-    pieces: Mapping[str, Pieces] = field(default_factory=dict)
-    joins: Mapping[str, Joins] = field(default_factory=dict)
-    reading: Mapping[str, Plan] = field(default_factory=dict)
+    cuttings: Layered[str, Cutting] = field(default_factory=Layered)
+    holders: Layered[str, tuple[str, ...]] = field(default_factory=Layered)
+    within: Layered[str, Mapping[str, int]] = field(default_factory=Layered)
 
 
 @dataclass(frozen=True)
 class Network:
-    """All nodes by name, from the lowest level up."""
+    """All nodes by name, from the lowest level up, and by what each relation is read.
 
-    nodes: Mapping[str, Node] = field(default_factory=dict)
+    ``replaced`` are the views whose definition is another one than what is stored was derived by. Of one that has
+    grown, ``fresh`` are the nodes that it has more, in order, and ``changed`` the names of others that are not what
+    they were. One that ``is_lacking`` has not all states that the definitions ask for."""
+
+    nodes: Nodes = field(default_factory=lambda: Nodes(Layered(), Layered()))
+    reading: Layered[str, tuple[str, ...]] = field(default_factory=Layered)
     known: Knowledge = field(default_factory=Knowledge, compare=False, repr=False)
+    replaced: tuple[Node, ...] = ()
+    fresh: tuple[Node, ...] = field(default=(), compare=False, repr=False)
+    changed: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    is_lacking: bool = False
 
-    @cached_property
-    def read(self) -> frozenset[str]:
-        """Everything that some node reads; changes of anything else need no work."""
-        return frozenset(influent for node in self.nodes.values() for influent in node.influents)
-
-    @cached_property
-    def in_order(self) -> tuple[Node, ...]:
-        return tuple(self.nodes.values())
-
-    @cached_property
-    def places(self) -> Mapping[str, int]:
-        """Where each node stands in the order."""
-        return {name: place for place, name in enumerate(self.nodes)}
-
-    @cached_property
-    def readers(self) -> Mapping[str, tuple[Node, ...]]:
-        """The nodes that read each relation or shared node, in order."""
-        found: dict[str, list[Node]] = {}
-        for node in self.nodes.values():
+    @staticmethod
+    def of(nodes: Iterable[Node]) -> Network:
+        """A network of nodes that say by themselves what they read."""
+        found: dict[str, list[str]] = {}
+        by_name = {node.name: node for node in nodes}
+        for node in by_name.values():
             for influent in node.influents:
-                found.setdefault(influent, []).append(node)
-        return {name: tuple(nodes) for name, nodes in found.items()}
+                found.setdefault(influent, []).append(node.name)
+        reading = Layered({name: tuple(readers) for name, readers in found.items()})
+        replaced = tuple(node for node in by_name.values() if node.strategy == REPLACED)
+        numbers = Layered({name: number for number, name in enumerate(by_name)})
+        return Network(Nodes(Layered(by_name), numbers), reading, replaced=replaced)
 
-    @cached_property
-    def asking(self) -> Mapping[str, tuple[Node, ...]]:
-        """Of each shared node, those who read it when they are asked."""
-        found = {name: tuple(r for r in self.readers.get(name, ()) if r.is_asked) for name in self.shared}
-        return {name: nodes for name, nodes in found.items() if nodes}
+    @property
+    def read(self) -> Set[str]:
+        """Everything that some node reads; changes of anything else need no work."""
+        return self.reading.keys()
 
-    @cached_property
-    def unstored(self) -> frozenset[str]:
-        """The nodes of which nothing is stored."""
-        return frozenset(name for name, node in self.nodes.items() if not node.is_stored)
+    def readers(self, relation: str) -> list[Node]:
+        """The nodes that read a relation or shared node."""
+        return [self.nodes[name] for name in self.reading.get(relation, ())]
 
-    @cached_property
-    def shared(self) -> frozenset[str]:
-        """The nodes that stand for a part that several others have."""
-        return frozenset(name for name, node in self.nodes.items() if node.kind is NodeKind.SHARED)
+    def asking(self, shared: str) -> list[Node]:
+        """Those who read a shared node when they are asked."""
+        return [reader for reader in self.readers(shared) if reader.is_asked]
 
-    @cached_property
-    def replaced(self) -> tuple[Node, ...]:
-        """The views whose definition is another one than what is stored was derived by."""
-        return tuple(node for node in self.nodes.values() if node.strategy == REPLACED)
+    def is_stored(self, name: str) -> bool:
+        """Whether the name is not that of a node of which nothing is stored."""
+        return name not in self.nodes or self.nodes[name].is_stored
+
+    def cut(self, definition: str) -> Plan:
+        """A definition as it reads its nodes."""
+        return self.known.cuttings[definition].pieces.plan
 
     def serving(self, view: str) -> tuple[Node, ...]:
         """The nodes that serve a view, itself last."""
         return tuple(node for node in self.nodes.values() if view in node.views)
+
+    def is_shared(self, name: str) -> bool:
+        """Whether a node stands for a part that several others have."""
+        return name in self.nodes and self.nodes[name].kind is NodeKind.SHARED

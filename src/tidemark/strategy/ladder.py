@@ -120,8 +120,10 @@ def _spared(visit: Visit) -> Done | None:
         return None
     if visit.is_ahead and _is_better_anew(visit):
         return Done(Rows(node.schema, bag={}), 0, UNTOUCHED, SPARED)
-    asking = network.asking.get(node.name, ())
-    others = [reader for reader in network.readers.get(node.name, ()) if not reader.is_asked]
+    if len(network.reading.get(node.name, ())) > 2 * MOST_JOINED:
+        return None
+    asking = network.asking(node.name)
+    others = [reader for reader in network.readers(node.name) if not reader.is_asked]
     if len(asking) > MOST_JOINED or len(others) > MOST_JOINED:
         return None
     steps = dict[str, Refresh]()
@@ -136,7 +138,9 @@ def _spared(visit: Visit) -> Done | None:
 def _is_better_anew(shared: Visit) -> bool:
     """Whether all that share a node are better evaluated as a whole, than by a change that is derived for them."""
     network, prices = shared.network, shared.engine.limits.prices_ahead
-    readers = network.readers.get(shared.node.name, ())
+    if len(network.reading.get(shared.node.name, ())) > MOST_JOINED:
+        return False
+    readers = network.readers(shared.node.name)
     if not all(may_be_evaluated_anew(reader, network) for reader in readers):
         return False
     others = [_costs_at_most(replace(shared, node=reader)) for reader in readers if reader.name not in shared.wave.anew]
@@ -161,8 +165,9 @@ def _does_without(shared: Visit, reader: Node, steps: dict[str, Refresh]) -> boo
     visit = replace(shared, node=reader, is_beyond=True)
     if reader.name in visit.wave.alone or visit.changed.isdisjoint(relations_of(shared.node.plan)):
         return True
-    places = shared.network.places
-    if any(places.get(name, -1) > places[shared.node.name] for name in relations_of(reader.plan)):
+    nodes = shared.network.nodes
+    below = (nodes[name] for name in relations_of(reader.plan) if name in nodes)
+    if any(nodes.place(node) > nodes.place(shared.node) for node in below):
         return False
     if reader.is_forbidden and not _may_add(visit):
         return True
@@ -177,7 +182,10 @@ def _does_without(shared: Visit, reader: Node, steps: dict[str, Refresh]) -> boo
 def beside(shared: Node, network: Network, wave: Wave) -> list[str]:
     """Those who read a shared node of which no change was derived, and are to be visited all the same: they follow
     alone, or are asked later."""
-    readers, is_left = network.readers.get(shared.name, ()), shared.name in wave.waiting
+    is_left = shared.name in wave.waiting
+    if not (is_left or wave.alone or wave.anew):
+        return []
+    readers = network.readers(shared.name)
     return [reader.name for reader in readers if wave.is_beside_shared(reader.name) or (is_left and reader.is_asked)]
 
 
@@ -278,11 +286,14 @@ def within_reach(
     """The nodes that read a changed relation and to which the change can matter, where many read it; None for all of
     them where few do. One step stands for all others: they need no visit to be found irrelevant."""
     started = time.perf_counter()
-    finder = cache.finder(name, network, limits)
-    if finder is None:
+    if network.is_shared(name):
+        found = cache.readers_reached(network.nodes[name], wave.rows, network)
+    else:
+        finder = cache.finder(name, network, limits)
+        found = None if finder is None else finder.among(wave.deltas[name])
+    if found is None:
         return None
-    found = finder.among(wave.deltas[name])
-    others = len(network.readers[name]) - len(found)
+    others = len(network.reading[name]) - len(found)
     if others:
         rows, took = wave.rows[name].size, _milliseconds_since(started)
         reason = f"found by their filters: no changed row of {name} can matter to them"

@@ -6,9 +6,11 @@ The words for strategies: what a view is declared with, and what a step of the l
 from __future__ import annotations
 
 import enum
+import json
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final, Protocol
 
+from tidemark.algebra.expressions import Expression, size_of
 from tidemark.algebra.plans import (
     Aggregate,
     Fixpoint,
@@ -20,11 +22,13 @@ from tidemark.algebra.plans import (
     State,
     Touched,
     Window,
+    relations_of,
     transform,
     union,
     walk,
 )
 from tidemark.algebra.types import Schema
+from tidemark.algebra.written import expression_from_json, expression_to_json
 from tidemark.calculus import extrema
 from tidemark.calculus import extrema as first
 from tidemark.calculus import touched as fresh
@@ -35,6 +39,7 @@ from tidemark.calculus.extrema import is_kept_first
 from tidemark.calculus.group import is_merged, merged_delta, partial_sums, touched_before, with_column_keys
 from tidemark.calculus.terms import distribute, with_net
 from tidemark.passes import optimize
+from tidemark.strategy.parts import Tree, parts_of, recurs, shared_name
 from tidemark.strategy.recursion.rederive import Rules
 
 AUTO: Final = "auto"
@@ -63,6 +68,50 @@ class NodeKind(enum.Enum):
     EXTERNAL = "external"
 
 
+class Origin(Protocol):
+    """What the plan of a node is made from when somebody asks for it."""
+
+    def plan_of(self, node: str) -> Plan: ...
+
+
+MOST_STORED: Final = 200
+"""Filters of more parts are not stored, but proved again."""
+
+
+class StoredFilter:
+    """Which rows of a relation can matter to a node, as it is stored; read when it is asked for."""
+
+    __slots__ = ("stored",)
+
+    def __init__(self, stored: str | None) -> None:
+        self.stored = stored
+
+    @staticmethod
+    def of(condition: Expression | None) -> StoredFilter | None:
+        """How a filter is stored; None if it is too large for that."""
+        if condition is None:
+            return StoredFilter(None)
+        if size_of(condition) > MOST_STORED:
+            return None
+        return StoredFilter(json.dumps(expression_to_json(condition), separators=(",", ":")))
+
+    @property
+    def condition(self) -> Expression | None:
+        return None if self.stored is None else expression_from_json(json.loads(self.stored))
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What a network knows of a node without its plan: where that comes from, its ``tree``, the parts that it
+    ``shares``, the digest of the ``columns`` of a state, and the ``filters`` that were proved when it was defined."""
+
+    origin: Origin
+    tree: Tree
+    shares: tuple[str, ...] = ()
+    columns: str = ""
+    filters: dict[str, StoredFilter] = field(default_factory=dict, compare=False)
+
+
 @dataclass(frozen=True)
 class Node:
     """A derived relation of the network. Its plan reads tables and nodes of lower levels.
@@ -81,15 +130,71 @@ class Node:
     influents: frozenset[str]
     strategy: str = AUTO
     views: tuple[str, ...] = ()
-    shared: tuple[tuple[Plan, str], ...] = ()
+    shared: tuple[tuple[Plan, str], ...] = field(default_factory=tuple)
     rules: Rules | None = field(default=None, compare=False, repr=False)
     before: Plan | None = None
     is_forbidden: bool = False
     is_asked: bool = False
+    drawn: Drawn | None = field(default=None, compare=False, repr=False)
+
+    @staticmethod
+    def later(name: str, kind: NodeKind, drawn: Drawn, strategy: str = AUTO, rules: Rules | None = None) -> Node:
+        """A node of a network that is being built, whose plan is made when somebody asks for it."""
+        node = object.__new__(Node)
+        said = {"name": name, "kind": kind, "level": 0, "influents": drawn.tree.relations, "strategy": strategy}
+        more = {"views": (), "rules": rules, "before": None, "is_forbidden": False, "is_asked": False}
+        node.__dict__.update(said, **more, drawn=drawn)
+        return node
+
+    def redrawn(self, **changes: object) -> Node:
+        """The node with some of what the network says of it; its plan is not asked for."""
+        node = object.__new__(Node)
+        node.__dict__.update(self.__dict__, **changes)
+        if "drawn" in changes:
+            node.__dict__.pop("shared", None)
+        return node
+
+    def __getattr__(self, name: str) -> Any:
+        drawn = self.__dict__.get("drawn")
+        if drawn is None or name not in ("plan", "shared"):
+            raise AttributeError(name)
+        made = drawn.origin.plan_of(self.name) if name == "plan" else self._shared_parts(drawn)
+        return self.__dict__.setdefault(name, made)
+
+    def _shared_parts(self, drawn: Drawn) -> tuple[tuple[Plan, str], ...]:
+        if not drawn.shares:
+            return ()
+        parts = parts_of(self.plan, is_stored=self.is_stored)
+        return tuple((parts[digest], shared_name(digest)) for digest in drawn.shares)
+
+    @property
+    def known(self) -> Drawn:
+        """What the network that it was built for knows of it."""
+        assert self.drawn is not None, f"the node {self.name!r} was not built for a network"
+        return self.drawn
+
+    def is_drawn_as(self, other: Node) -> bool:
+        """Whether it says the same and has its plan from the same definition; plans are not asked for."""
+        return self.before is None and self.drawn == other.drawn and self._said == other._said
+
+    @property
+    def _said(self) -> tuple[object, ...]:
+        said = (self.kind, self.level, self.influents, self.strategy, self.views, self.rules)
+        return (*said, self.is_forbidden, self.is_asked)
 
     @property
     def schema(self) -> Schema:
         return self.plan.schema
+
+    @property
+    def relations(self) -> frozenset[str]:
+        """The relations that its plan reads."""
+        return relations_of(self.plan) if self.drawn is None else self.drawn.tree.relations
+
+    @property
+    def recurs(self) -> bool:
+        """Whether there is a recursion in its plan."""
+        return recurs(self.plan) if self.drawn is None else self.drawn.tree.recurs
 
     @property
     def label(self) -> str:

@@ -136,13 +136,13 @@ def run(visit: Visit, plan: Refresh, proved: Mapping[str, Rows] = NO_ROWS) -> Do
 
 def _reason(visit: Visit, plan: Refresh, kept: frozenset[str]) -> str:
     """Why the node was brought up to date in this way, in words that hold as long as what is known of the nodes."""
-    key = (visit.node.name, visit.changed, plan.strategy, plan.reason)
-    reason = visit.cache.reasons.get(key)
+    key, reasons = (visit.changed, plan.strategy, plan.reason), visit.cache.ways[visit.node.name].reasons
+    reason = reasons.get(key)
     if reason is None:
         reason = plan.reason if plan.strategy == COMPLETE else f"{plan.reason}: {visit.labels}"
         if not visit.is_whole and visit.cache.is_cut(visit.node, visit.changed):
             reason += f"; nothing was filtered out{UNDECIDED}"
-        visit.cache.reasons[key] = reason
+        reasons[key] = reason
     if kept:
         reason += f"; with the kept result over {', '.join(sorted(kept))}, which did not change"
     return reason

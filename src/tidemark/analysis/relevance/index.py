@@ -11,7 +11,7 @@ Which of many intervals hold a value: found in time that follows how many there 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
@@ -178,6 +178,50 @@ class Finder(Generic[Owner]):
     def _passes(self, owner: Owner, rows: Sequence[Row]) -> bool:
         condition = self._filters[owner]
         return condition is None or any(value_of(condition, row) is True for row in rows)
+
+
+class Finders(Generic[Owner]):
+    """The same for owners that come and go: newer ones are in finders of their own, each of which is of less than half
+    as many as the next older one, so that a filter is put in order a few times in all.
+
+    >>> from tidemark.algebra.types import BOOLEAN, INT
+    >>> above = [Call("gt", (Column(0, "a", INT), Literal(n, INT)), BOOLEAN) for n in range(3)]
+    >>> finders = Finders({"one": above[1], "two": above[2]})
+    >>> finders.change({"nought": above[0], "one": above[0]}, {"two"})
+    >>> sorted(finders.matching([(1,)]))
+    ['nought', 'one']
+    """
+
+    def __init__(self, filters: Mapping[Owner, Expression | None]) -> None:
+        self._filters: list[dict[Owner, Expression | None]] = []
+        self._finders: list[Finder[Owner]] = []
+        self._put(dict(filters))
+
+    def change(self, come: Mapping[Owner, Expression | None], gone: Set[Owner]) -> None:
+        """Let some owners go, and others come, or the same with other filters."""
+        for owner in {*come, *gone}:
+            for known in self._filters:
+                known.pop(owner, None)
+        if come:
+            self._put(dict(come))
+
+    def _put(self, filters: dict[Owner, Expression | None]) -> None:
+        while self._filters and len(self._filters[-1]) <= 2 * len(filters):
+            filters = {**self._filters.pop(), **filters}
+            self._finders.pop()
+        self._filters.append(filters)
+        self._finders.append(Finder(filters.items()))
+
+    def among(self, delta: pa.Table) -> set[Owner]:
+        """The owners to whom some row of the delta, whose first columns are the relation's, can matter."""
+        return self._found([finder.among(delta) for finder in self._finders])
+
+    def matching(self, rows: Sequence[Row]) -> set[Owner]:
+        """The owners whose filter is true, or who have none, for one of some rows."""
+        return self._found([finder.matching(rows) for finder in self._finders])
+
+    def _found(self, found: list[set[Owner]]) -> set[Owner]:
+        return {owner for some, known in zip(found, self._filters, strict=True) for owner in some if owner in known}
 
 
 def _needs(condition: Expression) -> list[_Need] | None:

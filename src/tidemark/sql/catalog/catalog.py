@@ -5,11 +5,11 @@ Immutable dictionaries that grow: one with another entry shares what it has with
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
-from typing import TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from tidemark.algebra.expressions import Expression, Value
 from tidemark.algebra.history import CLOCK
@@ -23,6 +23,17 @@ from tidemark.sql.parse.lagging import Lag
 T = TypeVar("T")
 
 
+class _Entries(Generic[T]):
+    """What growing dictionaries share: entries by name, the names in order, and what was chosen among them."""
+
+    __slots__ = ("by_name", "chosen", "names")
+
+    def __init__(self, entries: Mapping[str, T]) -> None:
+        self.by_name = {name: (place, value) for place, (name, value) in enumerate(entries.items())}
+        self.names = list(entries)
+        self.chosen: dict[str, tuple[int, tuple[int, ...], tuple[T, ...]]] = {}
+
+
 class Growing(Mapping[str, T]):
     """A dictionary by name, in the order in which the names came.
 
@@ -31,33 +42,55 @@ class Growing(Mapping[str, T]):
 
     >>> one = Growing[int]().with_entry("a", 1)
     >>> two = one.with_entry("b", 2)
-    >>> dict(one), dict(two), dict(one.with_entry("c", 3))
-    ({'a': 1}, {'a': 1, 'b': 2}, {'a': 1, 'c': 3})
+    >>> dict(one), dict(two), dict(one.with_entry("c", 3)), two.since(one)
+    ({'a': 1}, {'a': 1, 'b': 2}, {'a': 1, 'c': 3}, (2,))
     """
 
     __slots__ = ("_entries", "_length")
 
     def __init__(self, entries: Mapping[str, T] | None = None) -> None:
-        self._entries = {name: (place, value) for place, (name, value) in enumerate((entries or {}).items())}
-        self._length = len(self._entries)
+        self._entries = _Entries(entries or {})
+        self._length = len(self._entries.names)
 
     def with_entry(self, name: str, value: T) -> Growing[T]:
         """This mapping and one entry more, or another one under a name that it has."""
-        if len(self._entries) != self._length or name in self:
+        entries = self._entries
+        if len(entries.names) != self._length or name in self:
             return Growing({**self, name: value})
-        grown = Growing[T]()
-        self._entries[name] = (self._length, value)
-        grown._entries, grown._length = self._entries, self._length + 1
+        grown = Growing.__new__(Growing)
+        entries.names.append(
+            name
+        )  # first, so that an exception between the two leaves a mapping that is not the latest
+        entries.by_name[name] = (self._length, value)
+        grown._entries, grown._length = entries, self._length + 1
         return grown
 
+    def since(self, before: Growing[T]) -> tuple[T, ...] | None:
+        """What this mapping has more than one that it has grown from; None if it has not grown from that."""
+        if self._entries is not before._entries or self._length < before._length:
+            return None
+        return tuple([self[name] for name in self._entries.names[before._length : self._length]])
+
+    def chosen(self, kind: str, is_chosen: Callable[[T], bool]) -> tuple[T, ...]:
+        """The values of one kind, in order. The entries that were looked at before are not looked at again."""
+        entries = self._entries
+        seen, places, found = entries.chosen.get(kind, (0, (), ()))
+        if seen < self._length:
+            more = [entries.by_name[name] for name in entries.names[seen : self._length]]
+            more = [(place, value) for place, value in more if is_chosen(value)]
+            places += tuple([place for place, _ in more])
+            found += tuple([value for _, value in more])
+            entries.chosen[kind] = (self._length, places, found)
+        return found[: bisect_left(places, self._length)]
+
     def __getitem__(self, name: str) -> T:
-        place, value = self._entries[name]
+        place, value = self._entries.by_name[name]
         if place >= self._length:
             raise KeyError(name)
         return value
 
     def __iter__(self) -> Iterator[str]:
-        return iter(list(islice(self._entries, self._length)))
+        return iter(self._entries.names[: self._length])
 
     def __len__(self) -> int:
         return self._length
@@ -129,14 +162,37 @@ class View:
     seen: Mapping[str, int] = field(default_factory=dict)
     approximate: frozenset[int] = frozenset()
     external: bool = False
-    program: Program | None = field(default=None, compare=False, repr=False)
+    program: Program | None = field(default_factory=lambda: None, compare=False, repr=False)
     lag: Lag | None = None
     identity: Token = field(default_factory=Token, compare=False, repr=False)
     meaning: Token = field(default_factory=Token, compare=False, repr=False)
+    known: str | None = field(default=None, compare=False, repr=False)
+    """What was stored with its definition, from which the network knows it without its plan."""
+
+    @staticmethod
+    def later(bind: Callable[[], View], schema: Schema, **said: Any) -> View:
+        """A view whose definition is bound when somebody asks for its plan or its program; the rest is ``said``."""
+        view = object.__new__(View)
+        standard = {"external": False, "lag": None, "identity": Token(), "meaning": Token()}
+        view.__dict__.update(standard, **said, _bind=bind, _schema=schema)
+        return view
+
+    def __getattr__(self, name: str) -> Any:
+        bind = self.__dict__.get("_bind")
+        if bind is None or name not in ("plan", "program"):
+            raise AttributeError(name)
+        bound = bind()
+        self.__dict__.update(plan=bound.plan, program=bound.program)
+        return getattr(bound, name)
 
     @property
     def definition(self) -> str:
         return self.text
+
+    @property
+    def is_assertion(self) -> bool:
+        """Whether its rows are violations that are refused."""
+        return self.options.get("assertion") == "reject"
 
     @property
     def is_logged(self) -> bool:
@@ -145,7 +201,8 @@ class View:
 
     @property
     def schema(self) -> Schema:
-        return self.plan.schema
+        known: Schema | None = self.__dict__.get("_schema")
+        return self.plan.schema if known is None else known
 
 
 Relation: TypeAlias = Table | View
@@ -197,6 +254,27 @@ class Catalog:
         return tuple(a for rule in sorted(self.rules.values(), key=lambda rule: -rule.priority) for a in rule.active)
 
     @cached_property
+    def has_immediate(self) -> bool:
+        """Whether a rule is watched that is considered after each statement."""
+        return any(rule.active and rule.coupling == IMMEDIATE for rule in self.rules.values())
+
+    @cached_property
+    def conditions(self) -> Mapping[str, int]:
+        """Where in ``activations`` those are that have nothing to do before the commit unless their condition has
+        changed, by the nodes of these."""
+        found: dict[str, int] = {}
+        for place, one in enumerate(self.activations):
+            rule = self.rules[one.rule]
+            if one.is_condition and not (one.transitions or rule.events or rule.last or rule.coupling == IMMEDIATE):
+                found[one.node] = place
+        return found
+
+    @cached_property
+    def beside_conditions(self) -> tuple[int, ...]:
+        """Where in ``activations`` the others are."""
+        return tuple(place for place, one in enumerate(self.activations) if one.node not in self.conditions)
+
+    @cached_property
     def immediately_watched(self) -> frozenset[str]:
         """The tables whose change can matter to a rule that is considered after each statement."""
         rules = [rule for rule in self.rules.values() if rule.active and rule.coupling == IMMEDIATE]
@@ -234,7 +312,7 @@ class Catalog:
     @cached_property
     def assertions(self) -> tuple[View, ...]:
         """The views of violations that are refused."""
-        return tuple(view for view in self.views if view.options.get("assertion") == "reject")
+        return self._views("assertion", lambda view: view.is_assertion)
 
     def without(self, *names: str) -> Catalog:
         kept = {key: value for key, value in self.relations.items() if key not in names}
@@ -242,21 +320,26 @@ class Catalog:
 
     @cached_property
     def tables(self) -> tuple[Table, ...]:
-        return tuple(r for r in self.relations.values() if isinstance(r, Table))
+        found = self.relations.chosen("table", lambda relation: isinstance(relation, Table))
+        return tuple([relation for relation in found if isinstance(relation, Table)])
 
     @cached_property
     def views(self) -> tuple[View, ...]:
-        return tuple(r for r in self.relations.values() if isinstance(r, View))
+        return self._views("view", lambda view: True)
+
+    def _views(self, kind: str, is_chosen: Callable[[View], bool]) -> tuple[View, ...]:
+        found = self.relations.chosen(kind, lambda relation: isinstance(relation, View) and is_chosen(relation))
+        return cast("tuple[View, ...]", found)
 
     @cached_property
     def materialized_views(self) -> tuple[View, ...]:
         """The views that each transaction brings up to date."""
-        return tuple(view for view in self.views if view.materialized and view.lag is None)
+        return self._views("materialized", lambda view: view.materialized and view.lag is None)
 
     @cached_property
     def lagging_views(self) -> tuple[View, ...]:
         """The stored views that are brought up to date when their time comes."""
-        return tuple(view for view in self.views if view.lag is not None)
+        return self._views("lagging", lambda view: view.lag is not None)
 
     @cached_property
     def read_through(self) -> frozenset[str]:
@@ -265,7 +348,7 @@ class Catalog:
 
     @cached_property
     def external_views(self) -> tuple[View, ...]:
-        return tuple(view for view in self.views if view.external)
+        return self._views("external", lambda view: view.external)
 
     def dependents(self, name: str) -> tuple[View, ...]:
         """The views that name the relation in their definition, in order of creation."""

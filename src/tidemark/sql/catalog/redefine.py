@@ -52,7 +52,7 @@ def with_altered(catalog: Catalog, table: Table) -> Catalog:
     """The catalog with a table that got more columns. Views keep their columns and their meaning."""
     catalog = catalog.with_relation(table)
     for view in catalog.above(table.name):
-        catalog = catalog.with_relation(replace(view, plan=widened(view.plan, catalog)))
+        catalog = catalog.with_relation(replace(view, plan=widened(view.plan, catalog), known=None))
     return catalog
 
 
