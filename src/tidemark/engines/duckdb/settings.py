@@ -42,7 +42,7 @@ CHANGEABLE: Final = (
 )
 """What may be set in an open connection: how it works, never what it reaches."""
 
-LOG_BYTES: Final = "128MB"
+LOG_BYTES: Final = "256MB"
 """DuckDB's own log grows so large before a commit takes it into the file. That rewrites all that rows were deleted
 from, which takes several times as long as a large commit itself; reading the log again takes about a second."""
 _SCHEME: Final = re.compile("[A-Za-z][A-Za-z0-9+._-]+:")
