@@ -12,9 +12,11 @@ from typing import Final
 from tidemark.engines.limits import DUCKDB, SPARK
 from tidemark.storage.arrangements import Admission, Shares, shared
 
-AT_ONCE: Final = Admission(10**9, least_uses=1, rows_at_once=10**9, newest_rows=2)
+AT_ONCE: Final = Admission(10**9, least_uses=1, rows_at_once=10**9, newest_rows=2, whole_rows=0)
 ARRANGED: Final = replace(DUCKDB, admission=AT_ONCE)
 ARRANGED_LAKE: Final = replace(SPARK, admission=AT_ONCE)
+HELD: Final = replace(DUCKDB, admission=replace(AT_ONCE, whole_rows=5_000))
+"""All relations of a test are held in memory as a whole when they are first asked for."""
 OFF: Final = 0
 STARVED: Final = 2_000
 """As bytes."""

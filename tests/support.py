@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 import tidemark as tm
-from tests.memory import ARRANGED, OFF, STARVED
+from tests.memory import ARRANGED, HELD, OFF, STARVED
 from tidemark.algebra.functions import canonical, rank
 from tidemark.engines.duckdb import DuckDBEngine
 from tidemark.engines.limits import DUCKDB, Prices
@@ -26,12 +26,13 @@ DUCKDB_ENGINES: Final[Mapping[str, Callable[[], DuckDBEngine]]] = {
     "duckdb": DuckDBEngine,
     "duckdb by statements": lambda: DuckDBEngine(by_statements=True, gather_at=3),
     "duckdb arranged": lambda: DuckDBEngine(limits=ARRANGED),
+    "duckdb held": lambda: DuckDBEngine(limits=HELD),
     "duckdb off": lambda: DuckDBEngine(memory=OFF),
     "duckdb starved": lambda: DuckDBEngine(memory=STARVED),
     "duckdb ahead": lambda: DuckDBEngine(limits=AHEAD),
 }
-"""As users have it; with no look-ups; with all of them from memory, none, or memory for next to nothing; with every
-change written before it is followed."""
+"""As users have it; with no look-ups; with all of them from memory, by key or as a whole, with none, or memory for next
+to nothing; with every change written before it is followed."""
 
 
 def rows(table: pa.Table | None) -> list[tuple[Any, ...]]:

@@ -6,6 +6,7 @@ of any size.
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
 import random
 from collections import Counter
@@ -39,6 +40,7 @@ from tidemark.algebra.types import (
 from tidemark.storage import delta as deltas
 from tidemark.storage.arrangements import Admission, Arrangement, Arrangements
 from tidemark.storage.delta import Rows
+from tidemark.storage.whole import Whole
 
 Row = tuple[Any, ...]
 Bag = Counter[Row]
@@ -118,7 +120,7 @@ class World:
         return sorted({*some, *others}, key=repr)
 
 
-def check(arrangement: Arrangement, world: World, columns: tuple[int, ...]) -> None:
+def check(arrangement: Arrangement | Whole, world: World, columns: tuple[int, ...]) -> None:
     keys = world.keys(columns)
     shown = frozenset(arrangement.carried)
     wanted = expected(world.content, columns, keys, shown)
@@ -163,6 +165,33 @@ def test_an_arrangement_follows_any_deltas(seed: int, types: list[Type], carried
                 check(arrangement, world, tuple(world.random.sample(asked, len(asked))))
     check(arrangement, world, columns)
     assert arrangement.entries <= 8 * 24 + 60, "entries that cancel go when runs become one"
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    types=st.lists(st.sampled_from(KEYS), min_size=1, max_size=3),
+    others=st.lists(st.sampled_from(sorted(VALUES, key=str)), max_size=2),
+)
+def test_a_small_relation_is_found_by_any_columns_after_any_deltas(
+    seed: int, types: list[Type], others: list[Type]
+) -> None:
+    schema = Schema(tuple(Field(f"c{i}", type_) for i, type_ in enumerate([*types, *others])))
+    world = World(seed, schema)
+    world.change(world.random.choice((0, 3, 30)))
+    whole = Whole(schema, plain(world.content, schema, range(len(schema))), 1_000)
+    for _ in range(8):
+        lent = [(found, copy.deepcopy(found)) for found in (all_rows(whole), whole.matching((0,), world.keys((0,)), 0))]
+        whole.feed(Rows(schema, bag=world.change(world.random.choice((1, 3, 12)))))
+        assert all(found == as_it_was for found, as_it_was in lent), "what was found is not changed any more"
+        columns = world.random.sample(range(len(types)), world.random.randint(1, len(types)))
+        check(whole, world, tuple(columns))
+        assert all_rows(whole) == ({(): world.content} if world.content else {})
+        assert whole.entries == len(world.content)
+
+
+def all_rows(whole: Whole) -> Mapping[Row, Mapping[Row, int]] | None:
+    return whole.matching((), [()], 0)
 
 
 def test_an_arrangement_serves_the_first_of_its_columns_while_no_row_was_left_out() -> None:
@@ -222,13 +251,13 @@ class Relations:
         )
 
 
-AT_ONCE = Admission(rows_per_use=10**9, least_uses=1, rows_at_once=10**9)
+AT_ONCE = Admission(rows_per_use=10**9, least_uses=1, rows_at_once=10**9, whole_rows=0)
 ROWS = [(n, n % 7) for n in range(100)]
 
 
 def test_what_is_asked_for_often_enough_is_built_after_the_commit() -> None:
     world = Relations({"r": ROWS})
-    held = world.arranged(10**6, Admission(rows_per_use=40, least_uses=1, rows_at_once=10))
+    held = world.arranged(10**6, Admission(rows_per_use=40, least_uses=1, rows_at_once=10, whole_rows=0))
     for _ in range(2):
         assert held.matching("r", (0,), [(1,)], None) is None
     held.feed(1, {}, ())
@@ -265,7 +294,7 @@ def test_a_starved_budget_builds_nothing() -> None:
 
 def test_two_for_which_there_is_no_room_do_not_take_turns() -> None:
     world = Relations({"r": ROWS, "s": ROWS})
-    held = world.arranged(1_000, Admission(rows_per_use=10, least_uses=1, rows_at_once=1_000))
+    held = world.arranged(1_000, Admission(rows_per_use=10, least_uses=1, rows_at_once=1_000, whole_rows=0))
     for _ in range(200):
         held.matching("r", (0,), [(1,)], None)
         held.matching("s", (0,), [(1,)], None)
@@ -314,6 +343,30 @@ def test_nothing_is_known_of_a_relation_that_is_another(change: Callable[[Arrang
     world.rows["r"] = Counter({(1, 5): 1})
     change(held)
     assert held.matching("r", (0,), [(1,)], None) == {(1,): {(1, 5): 1}}
+
+
+def test_a_small_relation_is_held_once_and_arranged_by_key_when_it_has_grown() -> None:
+    world = Relations({"r": ROWS})
+    admission = Admission(rows_per_use=10**9, least_uses=1, rows_at_once=10**9, whole_rows=200)
+    held = world.arranged(10**6, admission)
+    assert held.matching("r", (0,), [(1,)], None) == {(1,): {(1, 1): 1}}
+    assert held.matching("r", (1, 0), [(1, 1), (2, 1)], None) == {(1, 1): {(1, 1): 1}}
+    assert world.scans == ["r"]
+    assert held.count == 1
+    held.feed(1, {"r": delta_of({(n, n): 1 for n in range(1_000, 2_000)}, world.schema)}, ())
+    world.rows["r"].update((n, n) for n in range(1_000, 2_000))
+    assert held.count == 0
+    assert held.matching("r", (0,), [(1_000,)], None) == {(1_000,): {(1_000, 1_000): 1}}
+    assert [row["columns"] for row in held.shown().to_pylist()] == ["c0"]
+
+
+def test_a_small_relation_for_which_there_is_no_room_as_rows_may_be_arranged_by_key() -> None:
+    world = Relations({"r": ROWS})
+    admission = Admission(rows_per_use=10**9, least_uses=1, rows_at_once=10**9, whole_rows=200)
+    held = world.arranged(20_000, admission)
+    for _ in range(3):
+        held.matching("r", (0,), [(1,)], None)
+    assert [row["columns"] for row in held.shown().to_pylist()] == ["c0"]
 
 
 def test_one_that_outgrows_the_budget_goes() -> None:

@@ -48,10 +48,11 @@ from tidemark.calculus.chain import differentiate
 from tidemark.calculus.terms import distribute
 from tidemark.engines.engine import Columns, Keys
 from tidemark.engines.local.compiler import Compiler, Run, TooMany
-from tidemark.engines.local.steps import ROWS, as_bag, steps
+from tidemark.engines.local.steps import ROWS, steps
 from tidemark.engines.reference.evaluate import evaluate
 from tidemark.engines.reference.grouping import aggregate_value
 from tidemark.errors import TidemarkError
+from tidemark.storage.delta import as_bag
 
 MOST = 100_000
 
@@ -184,7 +185,9 @@ def windows(draw: st.DrawFn, source: Plan) -> Plan:
     value = draw(scalars(source.schema))
     calls = []
     for function in draw(
-        st.lists(st.sampled_from([*WindowFunction, *map(AggregateFunction, ("sum", "max"))]), min_size=1)
+        st.lists(
+            st.sampled_from([*WindowFunction, *map(AggregateFunction, ("sum", "max", "min", "count"))]), min_size=1
+        )
     ):
         frame, number, arguments = None, Literal(draw(st.integers(1, 3)), INT), tuple[Expression, ...]()
         ignores = False

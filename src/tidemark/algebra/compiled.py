@@ -5,14 +5,23 @@
 Which of the table's meanings is called, and how NULL and AND, OR, CASE and COALESCE go about it, is decided once. The
 common comparisons and sums of columns and constants are closures of their own; whatever else there is in the table is
 called as it stands there.
+
+    in_order(keys)(rows) = the rows in order
+
+Most keys are columns of values that Python compares as SQL does, without NULL among them: then one sort by the values
+themselves does it. Only where that fails are values compared one key after the other, with what says where NULL stands.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from itertools import islice
+from operator import eq, itemgetter
 from typing import Any, Final, TypeAlias
 
+from tidemark.algebra.aggregates import SortKey
 from tidemark.algebra.expressions import (
     Call,
     Case,
@@ -25,10 +34,11 @@ from tidemark.algebra.expressions import (
     conjuncts,
     disjuncts,
 )
-from tidemark.algebra.functions import FUNCTIONS, Signature, cast_scalar, cast_value, explicit_cast_allowed
+from tidemark.algebra.functions import FUNCTIONS, Signature, cast_scalar, cast_value, explicit_cast_allowed, rank
 from tidemark.algebra.functions.values import EXACT, fit_decimal, fit_integer
 from tidemark.algebra.scalar import Row, can_fail
 from tidemark.algebra.types import INTEGER_BITS, Kind, Type
+from tidemark.errors import TidemarkError
 
 Of: TypeAlias = Callable[[Row], Any]
 """The value of an expression for a row."""
@@ -47,6 +57,7 @@ _INTEGERS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "subtract": operator.sub,
     "multiply": operator.mul,
 }
+_DIVISIONS: Final = frozenset({"divide", "modulo"})
 _DECIMALS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "add": EXACT.add,
     "subtract": EXACT.subtract,
@@ -64,7 +75,7 @@ def key_of(columns: Sequence[int]) -> Callable[[Row], Row]:
         return lambda row: ()
     if len(columns) == 1:
         [place] = columns
-        return lambda row: (row[place],)
+        return operator.itemgetter(slice(place, place + 1))
     return operator.itemgetter(*columns)
 
 
@@ -76,6 +87,7 @@ def compiled(expression: Expression) -> Of:
     >>> total((41,)), total((None,))
     (42, None)
     """
+    expression = _folded(expression)
     match expression:
         case Column(index=index):
             return operator.itemgetter(index)
@@ -154,6 +166,7 @@ def _any_holds(tests: Sequence[Of]) -> Of:
 
 def _equal(left: Expression, right: Expression) -> Of:
     """NULL is unequal to all that is not NULL; that it is not equal to itself is to be seen to."""
+    left, right = _folded(left), _folded(right)
     if isinstance(right, Column) and isinstance(left, Literal):
         left, right = right, left
     if isinstance(left, Column) and isinstance(right, Literal):
@@ -169,6 +182,18 @@ def _equal(left: Expression, right: Expression) -> Of:
         return a is not None and a == b
 
     return equal
+
+
+def _folded(expression: Expression) -> Expression:
+    """A constant of another type, if that has it, is a constant."""
+    if not isinstance(expression, Cast) or not isinstance(expression.argument, Literal):
+        return expression
+    try:
+        return Literal(
+            _cast(compiled(expression.argument), expression.argument.type, expression.type)(()), expression.type
+        )
+    except TidemarkError:
+        return expression  # an error is one where rows are, and only there
 
 
 def _is_plain(type_: Type) -> bool:
@@ -195,6 +220,13 @@ def _call(call: Call) -> Of:
         return _member(compiled(arguments[0]), [part.value for part in arguments[1:] if isinstance(part, Literal)])
     if name in _INTEGERS and all(argument.type == call.type and call.type.is_integer for argument in arguments):
         return _of_integers(_INTEGERS[name], *map(compiled, arguments), type_=call.type)
+    if name in _DIVISIONS and call.type.is_integer and arguments[0].type == call.type:
+        divisor = _folded(arguments[1])
+        if isinstance(divisor, Literal) and divisor.value not in (None, 0, -1):
+            return _divided(compiled(arguments[0]), divisor.value, of_rest=name == "modulo")
+    if name == "not":
+        of = compiled(arguments[0])
+        return lambda row: None if (value := of(row)) is None else not value
     if name in _DECIMALS and all(part.type.kind is Kind.DECIMAL for part in (*arguments, call)):
         return _of_decimals(_DECIMALS[name], *map(compiled, arguments), type_=call.type)
     return _by_the_table(call)
@@ -227,6 +259,7 @@ def _by_the_table(call: Call) -> Of:
 
 
 def _comparison(name: str, left: Expression, right: Expression) -> Of:
+    left, right = _folded(left), _folded(right)
     if isinstance(left, Literal) and isinstance(right, Column):
         name, left, right = _TURNED[name], right, left
     compare = _COMPARISONS[name]
@@ -261,6 +294,23 @@ def _of_integers(operation: Callable[[Any, Any], Any], left: Of, right: Of, *, t
     return _strict(of, left, right)
 
 
+def _divided(of: Of, divisor: Any, *, of_rest: bool) -> Of:
+    """Division by a constant, toward zero, or what remains of it; neither is out of range."""
+    size = abs(divisor)
+
+    def rest(row: Row) -> Any:
+        value = of(row)
+        return None if value is None else value % size if value >= 0 else -(-value % size)
+
+    def quotient(row: Row) -> Any:
+        value = of(row)
+        if value is None:
+            return None
+        return value // divisor if (value < 0) == (divisor < 0) else -(abs(value) // size)
+
+    return rest if of_rest else quotient
+
+
 def _of_decimals(operation: Callable[[Any, Any], Any], left: Of, right: Of, *, type_: Type) -> Of:
     return _strict(lambda a, b: fit_decimal(operation(a, b), type_), left, right)
 
@@ -269,9 +319,30 @@ def _cast(argument: Of, source: Type, target: Type) -> Of:
     if source == target or (source.is_integer and target.is_integer and _bits(source) <= _bits(target)):
         return argument
 
+    if source.is_integer and target.is_integer:
+        return _narrowed(argument, target)
+    if source.is_integer and target.kind is Kind.DECIMAL and not target.scale and _holds_all(target, source):
+        return lambda row: None if (value := argument(row)) is None else Decimal(value)
+    if source.kind is Kind.DECIMAL and not source.scale and target.is_integer:
+        return _narrowed(lambda row: None if (value := argument(row)) is None else int(value), target)
     if source.is_nested or not explicit_cast_allowed(source, target):
         return lambda row: None if (value := argument(row)) is None else cast_value(value, source, target)
     return lambda row: None if (value := argument(row)) is None else cast_scalar(value, source, target)
+
+
+def _narrowed(argument: Of, target: Type) -> Of:
+    limit = 1 << (_bits(target) - 1)
+
+    def narrowed(row: Row) -> Any:
+        value = argument(row)
+        return value if value is None or -limit <= value < limit else fit_integer(value, target)
+
+    return narrowed
+
+
+def _holds_all(target: Type, source: Type) -> bool:
+    """Whether a DECIMAL without a fraction has each value of an integer type."""
+    return bool(10**target.precision > 1 << (_bits(source) - 1))
 
 
 def _bits(type_: Type) -> int:
@@ -279,6 +350,10 @@ def _bits(type_: Type) -> int:
 
 
 def _case(branches: Sequence[tuple[Of, Of]], default: Of) -> Of:
+    if len(branches) == 1:
+        [(test, then)] = branches
+        return lambda row: then(row) if test(row) else default(row)
+
     def case(row: Row) -> Any:
         for condition, result in branches:
             if condition(row):
@@ -335,3 +410,89 @@ def _member(of: Of, listed: Sequence[Value]) -> Of:
         return True if value in among else otherwise
 
     return member
+
+
+# Order
+
+Ordered: TypeAlias = Callable[[Iterable[Row]], list[Row]]
+Place: TypeAlias = Callable[[Row], Any]
+
+
+def in_order(keys: Sequence[SortKey]) -> Ordered:
+    """Puts rows in order; those that the keys do not tell apart stay as they were."""
+    at_once = _by_columns(keys)
+    passes = [(_where(key), key.descending) for key in reversed(keys)]
+
+    def ordered(rows: Iterable[Row]) -> list[Row]:
+        found = list(rows)
+        if at_once is not None:
+            try:
+                return at_once(found)
+            except TypeError:
+                pass  # NULL is not less than anything
+        for where, descending in passes:
+            found.sort(key=where, reverse=descending)
+        return found
+
+    return ordered
+
+
+def _by_columns(keys: Sequence[SortKey]) -> Ordered | None:
+    """Puts rows in order by columns without NULL, all of them upward or all downward; it raises TypeError if there is
+    NULL: rows that end up beside each other have been compared."""
+    columns = [key.expression.index for key in keys if isinstance(key.expression, Column)]
+    if len(columns) < len(keys) or not keys or any(compares_by_rank(key.expression) for key in keys):
+        return None
+    if len({key.descending for key in keys}) == 1:
+        of, descending = itemgetter(*columns), keys[0].descending
+        return lambda rows: sorted(rows, key=of, reverse=descending)
+    passes = [(itemgetter(column), key.descending) for column, key in zip(columns, keys, strict=True)][::-1]
+
+    def ordered(rows: Iterable[Row]) -> list[Row]:
+        found = list(rows)
+        for of, descending in passes:
+            found = sorted(found, key=of, reverse=descending)
+        return found
+
+    return ordered
+
+
+def _where(key: SortKey) -> Callable[[Row], tuple[Any, ...]]:
+    """What one key compares of a row: whether it is NULL first, then its value."""
+    of = compiled(key.expression)
+    null, other = (0, 1) if key.nulls_first != key.descending else (1, 0)
+    if compares_by_rank(key.expression):
+        return lambda row: (null,) if (value := of(row)) is None else (other, rank(value))
+    return lambda row: (null,) if (value := of(row)) is None else (other, value)
+
+
+def compares_by_rank(expression: Expression) -> bool:
+    return expression.type.kind is Kind.DOUBLE or expression.type.is_nested
+
+
+def in_total_order(
+    keys: Sequence[SortKey], columns: Sequence[Column]
+) -> Callable[[list[Row]], tuple[list[Row], list[Any] | None]]:
+    """Puts rows in order by the keys and then by all columns, and says what the keys see of each, unless that is
+    something else for each: rows of one place are those for which it is equal."""
+    by_keys, by_columns, place = in_order(keys), in_order([SortKey(column) for column in columns]), _place(keys)
+
+    def ordered(rows: list[Row]) -> tuple[list[Row], list[Any] | None]:
+        found = by_keys(rows)
+        places = list(map(place, found))
+        if any(map(eq, places, islice(places, 1, None))):
+            return by_keys(by_columns(rows)), places
+        return found, None
+
+    return ordered
+
+
+def _place(keys: Sequence[SortKey]) -> Place:
+    if not any(compares_by_rank(key.expression) for key in keys):
+        values = [compiled(key.expression) for key in keys]
+        columns = [key.expression.index for key in keys if isinstance(key.expression, Column)]
+        if columns and len(columns) == len(keys):
+            return itemgetter(*columns)
+        return lambda row: [value(row) for value in values]
+    places = [_where(key) for key in keys]
+    return lambda row: [place(row) for place in places]

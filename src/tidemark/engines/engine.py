@@ -19,14 +19,11 @@ from tidemark.engines.limits import EngineLimits
 from tidemark.errors import TidemarkError
 from tidemark.storage.arrangements import Arrangements
 from tidemark.storage.commit import Commit, Forgetting, Loaded, Logged
-from tidemark.storage.delta import Bag, Rows
+from tidemark.storage.delta import NetRows, Rows
 
 Columns: TypeAlias = tuple[int, ...]
 Keys: TypeAlias = Collection[Row]
 """Different keys, in the order of the rows that they are of, so that answers come in the same order each time."""
-Entry: TypeAlias = tuple[Row, int]
-NetRows: TypeAlias = Bag | list[Entry]
-"""Net rows, no row twice and no weight zero: as a bag, or as a list where none was needed to see that they differ."""
 Index: TypeAlias = Mapping[Row, NetRows]
 LookUp: TypeAlias = Callable[[Stored, Columns, Keys, Columns | None], Index | None]
 """See ``Evaluator.look_up``."""

@@ -158,6 +158,9 @@ class ProcessLimits:
     """So many calls of a statement by key wait for each other, to be run together."""
     few_changed: int = 100
     """Up to so many given rows are followed row by row, by compiled steps."""
+    few_at_hand: int = 10_000
+    """Up to so many are, if they are there as Python values, as what they meet is: to make columns of them would cost
+    as much as to follow them."""
     few_met: int = 8_000
     """So many stored rows may be looked up for that, and so many may come of a join."""
     many_changed: int = 20_000

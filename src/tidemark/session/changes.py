@@ -78,21 +78,23 @@ Changed = tuple[Change, Change | None]
 """The delta of a statement, and, if it is asked for, what it made of which row: old and new ones in pairs."""
 
 
-def delta_of(bound: BoundChange, evaluate: Evaluate, *, in_pairs: bool = False) -> Changed:
+def delta_of(bound: BoundChange, evaluate: EvaluateRows, *, in_pairs: bool = False) -> Changed:
     """What a bound statement does to its table."""
     match bound:
         case InsertRows(table=table, rows=rows):
             return Change.of(added(table, rows)), None
         case InsertQuery(plan=plan):
-            return Change.of(evaluate(plan)), None
+            return evaluate(plan, {}), None
         case DeleteRows(plan=plan):
-            return Change.of(delta_tables.negated(evaluate(plan))), None
+            return evaluate(plan, {}).negated(), None
         case UpdateRows(table=table, plan=plan, coming=coming):
-            leaving = evaluate(plan)
+            leaving = evaluate(plan, {})
             pairs = evaluate(_both(table, coming), {LEAVING: leaving}) if in_pairs else None
-            made = evaluate(coming, {LEAVING: leaving}) if pairs is None else new_rows(pairs, table.schema)
-            delta = delta_tables.combine(delta_tables.negated(leaving), made)
-            return Change.of(delta), None if pairs is None else Change.of(pairs)
+            if pairs is None:
+                made = evaluate(coming, {LEAVING: leaving})
+            else:
+                made = Change.of(new_rows(pairs.table, table.schema))
+            return Change.together([leaving.negated(), made]), pairs
 
 
 def coming(table: Table, rows: Iterable[Row]) -> Change:

@@ -59,7 +59,7 @@ from tidemark.state.times import Laps
 from tidemark.state.values import must_be_text
 from tidemark.storage import delta as delta_tables
 from tidemark.storage.delta import Rows as Change
-from tidemark.storage.delta import Tables
+from tidemark.storage.delta import Tables, as_rows
 from tidemark.strategy.settle import settle
 
 T = TypeVar("T")
@@ -303,7 +303,14 @@ class Transaction:
         return self._guarded(lambda: self._evaluate(plan))
 
     def _evaluate(self, plan: Plan, named: Mapping[str, pa.Table] = NOTHING) -> pa.Table:
-        return self._engine.evaluate(*seen(plan, self, {**self._named, **named}, self._unrefreshed(plan)))
+        return self._rows_of(plan, as_rows(named)).table
+
+    def _rows_of(self, plan: Plan, named: Mapping[str, Change]) -> Change:
+        """The same in the form in which they come."""
+        known = Tables({**as_rows(self._named), **named})
+        resolved, given = seen(plan, self, known, self._unrefreshed(plan))
+        found = self._engine.follow(resolved, as_rows(given))
+        return Change.of(self._engine.evaluate(resolved, given)) if found is None else found.rows
 
     def _unrefreshed(self, plan: Plan) -> frozenset[str]:
         """Of the views refreshed on read that a plan reads, those that are not true now: all, if this transaction has
@@ -490,7 +497,7 @@ class Transaction:
         self._change_alone = lambda: bound
         table = bound.table
         in_pairs = self._in_pairs(table, changes_key(bound))
-        delta, pairs = delta_of(bound, self._evaluate, in_pairs=in_pairs)
+        delta, pairs = delta_of(bound, self._rows_of, in_pairs=in_pairs)
         self._apply(table.name, delta, text, pairs)
 
     def _in_pairs(self, table: Table, changes_key: bool) -> bool:

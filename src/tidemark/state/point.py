@@ -170,4 +170,5 @@ def seen(
     plan = expanded(plan, catalog, stored)
     derived = any(isinstance(catalog.get(name), View) for name in relations_of(plan))
     resolved, given = readable(plan, stored, point.derived_deltas() if derived else point.pending)
-    return settle(resolved, {**given, **named, **past(plan, store)}, store.reading(catalog))
+    rows = {**as_rows(given), **as_rows(named), **as_rows(past(plan, store))}
+    return settle(resolved, Tables(rows), store.reading(catalog))

@@ -30,6 +30,7 @@ from tidemark.storage import delta as deltas
 from tidemark.storage.batches import Batch, Vector, empty_batch, net_by_owner
 from tidemark.storage.delta import Rows
 from tidemark.storage.runs import KEYED, Key, Numbers, Run, code_of, codes_of, is_exact, packed, places_between, run_of
+from tidemark.storage.whole import Whole
 
 _logger = logging.getLogger("tidemark.arrangements")
 
@@ -98,7 +99,7 @@ class Arrangement:
     def serves(self, columns: tuple[int, ...]) -> bool:
         """Whether it finds all rows by these columns: its own, or the first of them if no row was left out."""
         if not columns:
-            return False  # all rows are held by ``Whole``, without reading them again each time
+            return False  # all rows are held by ``whole.py``, without reading them again each time
         return columns == self.columns or (not self.left_out and columns == self.columns[: len(columns)])
 
     def matching(self, columns: tuple[int, ...], keys: Collection[Key], most: int) -> dict[Key, Found] | None:
@@ -361,56 +362,6 @@ class Arrangement:
         return run_of(pa.Table.from_arrays(arrays, names=names), self.schema, self.columns, self.carried)
 
 
-class Whole(Arrangement):
-    """All rows of a small relation, by no column: as a bag, since they are asked for together."""
-
-    def __init__(self, schema: Schema, rows: pa.Table, most: int) -> None:
-        self.schema, self.columns, self.carried = schema, (), tuple(range(len(schema)))
-        self._most = most
-        self.runs, self.left_out = (), 0
-        self._carries = frozenset(self.carried)
-        self._rows = deltas.to_bag(deltas.weighted(rows))
-        self._batch: Batch | None = None
-
-    @property
-    def entries(self) -> int:
-        return len(self._rows)
-
-    @property
-    def nbytes(self) -> int:
-        return len(self._rows) * NEWEST_BYTES
-
-    def serves(self, columns: tuple[int, ...]) -> bool:
-        return not columns
-
-    def find(self, key: Key, most: int) -> Found | None:
-        return None if len(self._rows) > most else dict(self._rows)
-
-    def find_all(self, keys: pa.Table, most: int) -> pa.Table | None:
-        return None if len(self._rows) > most else deltas.from_bag(self._rows, self.schema)
-
-    def matching_batch(
-        self, columns: tuple[int, ...], keys: Sequence[Vector], most: int
-    ) -> tuple[Batch, Numbers] | None:
-        if len(self._rows) > most:
-            return None
-        if self._batch is None:
-            self._batch = Rows(self.schema, bag=self._rows).batch
-        return self._batch, np.zeros(len(self._batch), np.int64)
-
-    def takes(self, delta: Rows) -> bool:
-        return len(self._rows) + delta.count <= 2 * self._most
-
-    def feed(self, delta: Rows) -> None:
-        rows, self._batch = self._rows, None
-        for row, weight in delta.bag.items():
-            after = rows.get(row, 0) + weight
-            if after:
-                rows[row] = after
-            else:
-                del rows[row]
-
-
 def _batch_at(run: Run, places: Numbers) -> Batch:
     """Entries of a run, whole rows with NULL in the columns that are not carried. A column is taken when it is read."""
     vectors = [
@@ -482,7 +433,7 @@ class Admission:
     least_uses: int = 2
     rows_at_once: int = 20_000
     whole_rows: int = 5_000
-    """A relation of so few rows is held as a whole, where nothing leads into it."""
+    """A relation of so few rows is held as a whole."""
     newest_rows: int = NEWEST_ROWS
 
 
@@ -501,7 +452,7 @@ class _Wish:
 class _Held:
     """An arrangement with its use."""
 
-    arrangement: Arrangement
+    arrangement: Arrangement | Whole
     version: int
     hits: int = 0
     vain: int = 0
@@ -597,7 +548,7 @@ class Arrangements:
 
     def serving(
         self, relation: str, columns: tuple[int, ...], needed: Collection[int] | None, keys: int
-    ) -> Arrangement | None:
+    ) -> Arrangement | Whole | None:
         """The arrangement that finds rows by these columns, and has those that are needed. If there is none, the
         question for so many keys is counted, and may be what makes it pay."""
         if not self.budget:
@@ -650,11 +601,12 @@ class Arrangements:
         schema, rows = self._schema_of(relation), self._count(relation)
         if any(schema.types[column].kind not in KEYED for column in columns):
             return False
-        if not columns and rows > self._admission.whole_rows:
+        is_small = rows <= min(self._admission.whole_rows, known.refused.get((), 2 * rows) // 2)
+        if not columns and not is_small:
             return False
-        serving = _found(known, columns)
+        serving = None if is_small else _found(known, columns)
         # One that lacks columns is built again with them.
-        ordered = tuple(sorted(columns)) if serving is None else serving.arrangement.columns
+        ordered = () if is_small else tuple(sorted(columns)) if serving is None else serving.arrangement.columns
         if ordered in known.refused and rows > known.refused[ordered] // 2:
             return False
         wish = known.wishes.setdefault(ordered, _Wish())
@@ -702,7 +654,7 @@ class Arrangements:
 
     def _arranged(
         self, schema: Schema, columns: tuple[int, ...], carried: tuple[int, ...], rows: pa.Table
-    ) -> Arrangement:
+    ) -> Arrangement | Whole:
         if not columns:
             return Whole(schema, rows, self._admission.whole_rows)
         return Arrangement(schema, columns, carried, rows, self._admission.newest_rows)

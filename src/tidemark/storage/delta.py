@@ -255,6 +255,20 @@ MOST_ADDED: Final = 4_096
 """Changes of so many entries are added up row by row."""
 
 
+Entry: TypeAlias = tuple[Row, int]
+NetRows: TypeAlias = Bag | list[Entry]
+"""Net rows, no row twice and no weight zero: as a bag, or as a list where none was needed to see that they differ. To
+put a row into a bag is to hash all of its values."""
+
+
+def entries_of(rows: NetRows) -> Collection[Entry]:
+    return rows.items() if isinstance(rows, dict) else rows
+
+
+def as_bag(rows: NetRows) -> Bag:
+    return rows if isinstance(rows, dict) else dict(rows)
+
+
 class Rows:
     """Rows of a relation, perhaps several entries for one row. The form that is not there is made when it is wanted."""
 
@@ -265,16 +279,18 @@ class Rows:
         bag: Bag | None = None,
         table: pa.Table | None = None,
         batch: Batch | None = None,
+        listed: list[Entry] | None = None,
     ) -> None:
-        """A batch is net."""
+        """A batch is net, and so is a list of entries, as a bag is."""
         self._schema = schema
+        self._listed = listed
         if bag is not None:
             self.bag = bag
         if table is not None:
             self.table = table
         if batch is not None:
             self.batch = batch
-        known = bag if bag is not None else batch
+        known = next((form for form in (bag, listed, batch) if form is not None), None)
         self.count: int = len(known) if known is not None else table.num_rows  # type: ignore[union-attr]
         """How many entries there are; 0 if and only if there is no row, of rows that are net."""
 
@@ -284,11 +300,18 @@ class Rows:
 
     @lazy
     def bag(self) -> Bag:
-        return bag_of(self.table)
+        return bag_of(self.table) if self._listed is None else dict(self._listed)
+
+    @property
+    def net(self) -> NetRows:
+        """The net rows as they are there."""
+        return self.bag if self._listed is None or "bag" in self.__dict__ else self._listed
 
     @lazy
     def table(self) -> pa.Table:
-        return _table_of(self.bag, self.arrow) if self.is_bag else self.batch.table(self.arrow)
+        if not self.is_bag:
+            return self.batch.table(self.arrow)
+        return _table_of(self.bag, self.arrow) if self.count <= FEW else _from_entries(entries_of(self.net), self.arrow)
 
     @lazy
     def batch(self) -> Batch:
@@ -305,7 +328,7 @@ class Rows:
     @lazy
     def size(self) -> int:
         """How many rows a delta adds and removes in all."""
-        return sum(map(abs, self.bag.values())) if self.is_bag else size(self.table)
+        return sum([abs(weight) for _, weight in entries_of(self.net)]) if self.is_bag else size(self.table)
 
     def inserted(self) -> Rows:
         """The entries of positive weight; the same rows if all are."""
@@ -314,21 +337,21 @@ class Rows:
     def at_least(self, weight: int) -> Rows:
         """The entries of so much weight, or more; the same rows if all are."""
         if self.is_few:
-            kept = {row: times for row, times in self.bag.items() if times >= weight}
+            kept = [entry for entry in entries_of(self.net) if entry[1] >= weight]
             return self if len(kept) == self.count else self.chosen(kept)
         weights = self.table.column(self.table.num_columns - 1)
         if pc.min(weights).as_py() >= weight:
             return self
         return Rows.of(self.table.filter(pc.greater_equal(weights, weight)))
 
-    def chosen(self, bag: Bag) -> Rows:
+    def chosen(self, some: NetRows) -> Rows:
         """Some of the entries."""
-        return Rows(self.arrow, bag=bag)
+        return Rows(self.arrow, bag=some) if isinstance(some, dict) else Rows(self.arrow, listed=some)
 
     @property
     def is_bag(self) -> bool:
-        """Whether the bag is there."""
-        return "bag" in self.__dict__
+        """Whether the rows are there as Python values."""
+        return self._listed is not None or "bag" in self.__dict__
 
     @property
     def is_batch(self) -> bool:
@@ -338,7 +361,7 @@ class Rows:
     def negated(self) -> Rows:
         """The opposite change."""
         if self.is_bag:
-            return self.chosen({row: -weight for row, weight in self.bag.items()})
+            return self.chosen([(row, -weight) for row, weight in entries_of(self.net)])
         return Rows(self._schema, table=negated(self.table))
 
     @staticmethod
@@ -350,7 +373,7 @@ class Rows:
             return Rows(parts[0].arrow, table=combine(*[part.table for part in parts]))
         total: Bag = {}
         for part in parts:
-            for row, weight in part.bag.items():
+            for row, weight in entries_of(part.net):
                 total[row] = total.get(row, 0) + weight
         return parts[0].chosen({row: weight for row, weight in total.items() if weight})
 
@@ -358,13 +381,13 @@ class Rows:
         """Whether a row has no value in one of these columns."""
         if self.is_table:
             return any(self.table.column(column).null_count for column in columns)
-        lacking = [row for row in self.bag if None in row]
+        lacking = [row for row, _ in entries_of(self.net) if None in row]
         return any(row[column] is None for row in lacking for column in columns)
 
     @lazy
     def growth(self) -> int:
         """By how many rows the relation grows."""
-        return sum(self.bag.values()) if self.is_bag else growth(self.table)
+        return sum([weight for _, weight in entries_of(self.net)]) if self.is_bag else growth(self.table)
 
     @property
     def is_table(self) -> bool:
@@ -425,10 +448,15 @@ def table_of(bag: Bag, schema: Schema) -> pa.Table:
     return _table_of(bag, schema.weighted)
 
 
-def _table_of(bag: Bag, weighted: pa.Schema) -> pa.Table:
-    columns = [*(zip(*bag, strict=True) if bag else [()] * (len(weighted) - 1)), bag.values()]
+def _from_entries(entries: Collection[Entry], weighted: pa.Schema) -> pa.Table:
+    rows, weights = zip(*entries, strict=True) if entries else ((), ())
+    columns = [*(zip(*rows, strict=True) if rows else [()] * (len(weighted) - 1)), weights]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, weighted, strict=True)]
-    table = pa.Table.from_arrays(arrays, schema=weighted)
+    return pa.Table.from_arrays(arrays, schema=weighted)
+
+
+def _table_of(bag: Bag, weighted: pa.Schema) -> pa.Table:
+    table = _from_entries(bag.items(), weighted)
     # Floating point, arrays and structs have several forms, of which the table's way back gives one.
     if len(bag) <= FEW and not any(map(has_forms, weighted.types)):
         key = id(table)

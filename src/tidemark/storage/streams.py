@@ -107,7 +107,10 @@ def runs_of_rows(changes: Iterable[Rows], schema: Schema) -> Iterator[tuple[list
     for are_few, alike in groupby(changes, lambda rows: rows.is_few):
         run = list(alike)
         if are_few:
-            yield [rows.count for rows in run], table_of_entries((e for rows in run for e in rows.bag.items()), schema)
+            yield (
+                [rows.count for rows in run],
+                table_of_entries((e for rows in run for e in deltas.entries_of(rows.net)), schema),
+            )
         else:
             yield from runs_of(rows.table for rows in run)
 
@@ -158,11 +161,12 @@ def listed(rows: Rows, schema: Schema) -> Listed | None:
     """
     if rows.count > MOST_LISTED or not (letters := _letters_of(schema)):
         return None
+    known, weights = zip(*deltas.entries_of(rows.net), strict=True)
     columns = [
         list(column) if letter not in _WRITTEN else _each(_WRITTEN[letter], column)
-        for letter, column in zip(letters, zip(*rows.bag, strict=True), strict=True)
+        for letter, column in zip(letters, zip(*known, strict=True), strict=True)
     ]
-    return [letters, list(rows.bag.values()), *columns]
+    return [letters, list(weights), *columns]
 
 
 def rows_listed(found: Listed, schema: Schema) -> Rows:

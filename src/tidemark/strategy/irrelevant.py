@@ -29,9 +29,8 @@ from tidemark.algebra.compiled import Of, holds, key_of
 from tidemark.algebra.plans import Distinct, Filter, Join, Negate, Plan, Project, Scan, Union, Unnest, relations_of
 from tidemark.algebra.scalar import Row
 from tidemark.engines.local import vectors
-from tidemark.storage import delta as delta_tables
 from tidemark.storage.batches import Batch
-from tidemark.storage.delta import Rows, with_codes
+from tidemark.storage.delta import Rows, entries_of, with_codes
 
 ROWS: Final = "rows"
 WORTHWHILE: Final = 0.25
@@ -44,15 +43,18 @@ def relevant(delta: Rows, columns: Columns) -> Rows:
         return delta
     if not delta.is_few:
         return _same(delta, relevant_of_many(delta.table, columns))
-    bag, key = delta.bag, _read_by(columns)
-    if len(columns) >= len(next(iter(bag))) or min(bag.values()) > 0 or max(bag.values()) < 0:
+    entries = entries_of(delta.net)
+    weights = [weight for _, weight in entries]
+    if len(columns) >= len(delta.arrow) - 1 or min(weights) > 0 or max(weights) < 0:
         return delta
+    keys = list(map(_read_by(columns), [row for row, _ in entries]))
     totals: dict[Row, int] = {}
-    for row, weight in bag.items():
-        shown = key(row)
-        totals[shown] = totals.get(shown, 0) + weight
-    kept = {row: weight for row, weight in bag.items() if totals[key(row)]}
-    return delta if len(bag) - len(kept) < len(bag) * WORTHWHILE else delta.chosen(kept)
+    for key, weight in zip(keys, weights, strict=True):
+        totals[key] = totals.get(key, 0) + weight
+    if len(totals) == len(entries):
+        return delta
+    kept = [entry for key, entry in zip(keys, entries, strict=True) if totals[key]]
+    return delta if delta.count - len(kept) < delta.count * WORTHWHILE else delta.chosen(kept)
 
 
 @lru_cache(maxsize=1_024)
@@ -110,7 +112,7 @@ def can_add(plan: Plan, changes: Mapping[str, Rows]) -> bool:
 
 def _signs_in(rows: Rows) -> frozenset[int]:
     if rows.is_few:
-        return frozenset(-1 if weight < 0 else 1 for weight in rows.bag.values())
+        return frozenset([-1 if weight < 0 else 1 for _, weight in entries_of(rows.net)])
     table = rows.table
     found = pc.min_max(table.column(table.num_columns - 1)).as_py()
     return frozenset(sign for sign, is_there in ((-1, found["min"] < 0), (1, found["max"] > 0)) if is_there)
@@ -139,9 +141,9 @@ def passing(delta: Rows, filter: Filter) -> Rows:
     """The entries that a filter (over the given ``ROWS``) lets pass; the same rows if it does all."""
     if not delta.count:
         return delta
-    if delta.count <= delta_tables.FEW:
+    if delta.is_few:
         test = _test(filter)
-        kept = {row: weight for row, weight in delta.bag.items() if test(row)}
+        kept = [entry for entry in entries_of(delta.net) if test(entry[0])]
         return delta if len(kept) == delta.count else delta.chosen(kept)
     passed = _chosen(filter)(delta.batch)
     return delta if len(passed) == delta.count else Rows(delta.arrow, batch=passed)

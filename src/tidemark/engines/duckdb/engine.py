@@ -277,7 +277,7 @@ class DuckDBEngine:
         """By compiled steps, perhaps over what look-ups find near the deltas; else by a statement."""
         if self._is_for_statements(plan):
             return self._statements.weighted(plan, given)
-        few = followed(plan, given_rows(plan, given), self.look_up, self._look_up_columns)
+        few = followed(plan, given_rows(plan, given), self.look_up, self._look_up_columns, self._is_small)
         if few is not None:
             return few.rows.table
         reached, rows = near(plan, given, self._lookups)
@@ -291,7 +291,11 @@ class DuckDBEngine:
     def follow(self, plan: Plan, given: Mapping[str, Rows]) -> Found | None:
         if self._is_for_statements(plan):
             return None
-        return followed(plan, given, self.look_up, self._look_up_columns)
+        return followed(plan, given, self.look_up, self._look_up_columns, self._is_small)
+
+    def _is_small(self, relation: str) -> bool:
+        """Whether a relation is held as a whole, or will be."""
+        return self.arrangements is not None and self.rows(relation) <= self.limits.admission.whole_rows
 
     def _is_for_statements(self, plan: Plan) -> bool:
         """Whether no look-up may stand for a statement: what memory has is as it was committed."""

@@ -43,7 +43,7 @@ from tidemark.engines.local.compiler import (
     keeps_all,
     names_given,
 )
-from tidemark.engines.local.steps import ROWS, evaluate_few
+from tidemark.engines.local.steps import ROWS, any_held, evaluate_few
 from tidemark.engines.local.vectors import computed, passing
 from tidemark.storage.batches import MOST, Batch, Groups, Mask, Unfit, Vector, codes_of_rows, empty_batch, magnitude
 from tidemark.storage.delta import Rows
@@ -94,10 +94,16 @@ def evaluate_many(plan: Plan, given: Mapping[str, Rows], look_up: LookUpColumns 
         return None
 
 
-def followed(plan: Plan, given: Mapping[str, Rows], few: LookUp, many: LookUpColumns) -> Found | None:
+def followed(
+    plan: Plan,
+    given: Mapping[str, Rows],
+    few: LookUp,
+    many: LookUpColumns,
+    is_held: Callable[[str], bool] = any_held,
+) -> Found | None:
     """The plan's net rows by compiled steps: over tuples if there are few rows, else over columns; None if there are
     too many for that, too, or the plan is not compiled."""
-    found = evaluate_few(plan, given, few)
+    found = evaluate_few(plan, given, few, is_held)
     return evaluate_many(plan, given, many) if found is None else found
 
 
@@ -143,6 +149,9 @@ class ColumnForm:
 
     def added(self, parts: Sequence[Batch]) -> Batch:
         return Batch.together(parts)
+
+    def without(self, rows: Batch, others: Batch) -> Batch:
+        return Batch.together([rows, Batch(others.vectors, -others.weights, others.is_net)])
 
     def index(self, columns: Columns) -> Callable[[Batch], Indexed]:
         return lambda batch: Indexed(batch, columns)

@@ -128,6 +128,10 @@ class Form(Protocol[R, K, I]):
 
     def added(self, parts: Sequence[R]) -> R: ...
 
+    def without(self, rows: R, others: R) -> R:
+        """The rows minus others."""
+        ...
+
     def index(self, columns: Columns) -> Callable[[R], I]:
         """Rows by a key of theirs."""
         ...
@@ -198,8 +202,10 @@ class Compiler(Generic[R, K, I]):
                 return lambda run: listed
             case Stored():
                 return self._whole(plan)
-            case Filter(input=Stored()) if _is_chosen(plan):
+            case Filter(input=Stored(), predicate=predicate) if _names_constants(predicate):
                 return None  # by constants its rows are found sooner (``lookups.py``)
+            case Union(parts=(one, Negate(input=other))):
+                return _of_two(self._form.without, self.closed(one), self.closed(other))
             case Union(parts=parts):
                 return self._union([self.closed(part) for part in parts])
             case Join():
@@ -207,10 +213,7 @@ class Compiler(Generic[R, K, I]):
             case Touched():
                 return self._closed_touched(plan)
             case Difference(left=left, right=right) | Intersection(left=left, right=right):
-                one, other, apply = self.closed(left), self.closed(right), self._form.set_operation(plan)
-                if one is None or other is None:
-                    return None
-                return lambda run: apply(one(run), other(run))
+                return _of_two(self._form.set_operation(plan), self.closed(left), self.closed(right))
         return self._after(plan) if len(plan.inputs()) == 1 else None
 
     def _whole(self, leaf: Stored) -> Closed[R] | None:
@@ -436,6 +439,12 @@ def _once(name: int, evaluate: Closed[R]) -> Closed[R]:
     return once
 
 
+def _of_two(apply: Callable[[R, R], R], one: Closed[R] | None, other: Closed[R] | None) -> Closed[R] | None:
+    if one is None or other is None:
+        return None
+    return lambda run: apply(one(run), other(run))
+
+
 def _joined(first: Closed[R], rest: Callable[[Run, R], R]) -> Closed[R]:
     return lambda run: rest(run, first(run))
 
@@ -470,12 +479,18 @@ _CHOOSING: Final = frozenset({"eq", "in_list", "like"})
 
 def _has_constants(plan: Plan) -> bool:
     chosen = (part.predicate for part in walk(plan) if isinstance(part, Filter))
-    conditions = (condition for predicate in chosen for condition in conjuncts(predicate))
-    return any(isinstance(c, Call) and c.function in _CHOOSING and _is_constant(c.arguments[1:]) for c in conditions)
+    return any(_chooses(condition) for predicate in chosen for condition in conjuncts(predicate))
 
 
-def _is_constant(arguments: Sequence[Expression]) -> bool:
-    return all(isinstance(argument, Literal) for argument in arguments)
+def _chooses(condition: Expression) -> bool:
+    if not isinstance(condition, Call) or condition.function not in _CHOOSING:
+        return False
+    return all(isinstance(argument, Literal) for argument in condition.arguments[1:])
+
+
+def _names_constants(predicate: Expression) -> bool:
+    """Whether it says of a column, and not of what is computed, which values it has."""
+    return any(_chooses(part) and isinstance(part.children()[0], Column) for part in conjuncts(predicate))
 
 
 _is_chosen: Final = PerPlan(_has_constants)

@@ -1,37 +1,41 @@
-"""Groups, order and windows over rows, compiled once per plan.
+"""Groups, first rows and windows over rows in memory, compiled once per plan.
 
     aggregated(γ)(rows)   one row for each group                first_rows(τ)(rows)   the rows that a LIMIT takes
     windowed(ω)(rows)     each row with what its partition says
 
-Rows are put in order by one pass for each key, from the last key to the first, each of which keeps what came before.
+A window function is evaluated for a whole partition at once. Rows beside each other have frames that share most of
+their rows: sums and counts over any frame are differences of running ones, exact however long the partition is; the
+extremum of a frame that only grows is kept while it grows. What can fail, sees values in an order, or is none of these
+is evaluated for each frame by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from functools import cached_property
+from itertools import accumulate, repeat
+from operator import sub
 from typing import Any, Final, TypeAlias
 
 from tidemark.algebra.aggregate_meanings import Weighted
 from tidemark.algebra.aggregates import AggregateCall, AggregateFunction, SortKey
-from tidemark.algebra.compiled import Of, compiled, compiled_row, holds
+from tidemark.algebra.compiled import Of, compares_by_rank, compiled, compiled_row, holds, in_order, in_total_order
 from tidemark.algebra.expressions import Expression, Literal, Value
-from tidemark.algebra.functions import rank
 from tidemark.algebra.plans import Aggregate, Sort, Window
-from tidemark.algebra.scalar import Row
-from tidemark.algebra.types import Kind, Type
+from tidemark.algebra.scalar import Row, can_fail
+from tidemark.algebra.types import Type
 from tidemark.algebra.windows import Bound, Frame, Unit, WindowCall, WindowFunction
 from tidemark.errors import TidemarkError
-from tidemark.storage.delta import Bag
+from tidemark.storage.delta import Bag, Entry, NetRows
 
 Entries: TypeAlias = Sequence[tuple[Row, int]]
 Net: TypeAlias = Collection[tuple[Row, int]]
 """No row twice, no weight zero."""
 OfEntries: TypeAlias = Callable[[Entries], Value]
 
-_SUMS: Final = Context(prec=120)
+SUMS: Final = Context(prec=120)
 """Wide enough that no sum is rounded before it is known whether it fits."""
 
 
@@ -47,35 +51,6 @@ def counted(rows: Iterable[Row]) -> Bag:
     return bag
 
 
-# Order
-
-
-def in_order(keys: Sequence[SortKey]) -> Callable[[Iterable[Row]], list[Row]]:
-    """Puts rows in order; those that the keys do not tell apart stay as they were."""
-    passes = [(_place(key), key.descending) for key in reversed(keys)]
-
-    def ordered(rows: Iterable[Row]) -> list[Row]:
-        found = list(rows)
-        for place, descending in passes:
-            found.sort(key=place, reverse=descending)
-        return found
-
-    return ordered
-
-
-def _place(key: SortKey) -> Callable[[Row], tuple[Any, ...]]:
-    """What one key compares of a row: whether it is NULL first, then its value."""
-    of = compiled(key.expression)
-    null, other = (0, 1) if key.nulls_first != key.descending else (1, 0)
-    if _compares_by_rank(key.expression):
-        return lambda row: (null,) if (value := of(row)) is None else (other, rank(value))
-    return lambda row: (null,) if (value := of(row)) is None else (other, value)
-
-
-def _compares_by_rank(expression: Expression) -> bool:
-    return expression.type.kind is Kind.DOUBLE or expression.type.is_nested
-
-
 def first_rows(plan: Sort) -> Callable[[Net], Bag]:
     """The rows from the offset on, as many as the limit allows; ties do not leave open which ones."""
     ordered = in_order(plan.total.keys if plan.leaves_out else plan.keys)
@@ -86,20 +61,25 @@ def first_rows(plan: Sort) -> Callable[[Net], Bag]:
 # Groups
 
 
-def aggregated(plan: Aggregate) -> Callable[[Net], Bag]:
+def aggregated(plan: Aggregate) -> Callable[[Net], list[Entry]]:
     """Without keys there is one group, which always gives a row."""
     key_of, calls = compiled_row(plan.keys), [aggregate(call) for call in plan.aggregates]
     has_keys, asks_weight = bool(plan.keys), bool(plan.keys) and not plan.signed
 
-    def groups(source: Net) -> Bag:
+    def groups(source: Net) -> list[Entry]:
         found: dict[Row, list[tuple[Row, int]]] = {} if has_keys else {(): []}
         for entry in source:
-            found.setdefault(key_of(entry[0]), []).append(entry)
-        return {
-            key + tuple([call(entries) for call in calls]): 1
+            key = key_of(entry[0])
+            known = found.get(key)
+            if known is None:
+                found[key] = [entry]
+            else:
+                known.append(entry)
+        return [
+            (key + tuple([call(entries) for call in calls]), 1)
             for key, entries in found.items()
             if not asks_weight or sum([weight for _, weight in entries]) > 0
-        }
+        ]
 
     return groups
 
@@ -112,40 +92,66 @@ def aggregate(call: AggregateCall) -> OfEntries:
     if call.function is AggregateFunction.COUNT and not call.distinct:
         return lambda entries: sum([weight for row, weight in entries if of(row) is not None])
     if call.is_exact_sum and not call.distinct:
-        return _sum_of_integers(of) if call.argument.type.is_integer and call.type.is_integer else _sum(of, call.type)
+        return (_sum_of_integers if call.argument.type.is_integer else _sum)(of, fitted(call))
+    if call.function in EXTREMA and not compares_by_rank(call.argument):
+        return _extremum(of, EXTREMA[call.function])
+    if call.function is AggregateFunction.COUNT:
+        return lambda entries: len({value for row, weight in entries if weight > 0 and (value := of(row)) is not None})
     meaning, order = call.row.meaning, in_order((*call.order, SortKey(call.argument)))
     condition = None if call.condition is None else holds(call.condition)
     return lambda entries: meaning(_Group(call, of, order, condition, entries))
 
 
-def _sum_of_integers(of: Of) -> OfEntries:
+EXTREMA: Final[dict[object, Callable[..., Any]]] = {AggregateFunction.MIN: min, AggregateFunction.MAX: max}
+
+
+def _extremum(of: Of, better: Callable[..., Any]) -> OfEntries:
+    def extremum(entries: Entries) -> Value:
+        values = [value for row, weight in entries if weight > 0 and (value := of(row)) is not None]
+        found: Value = better(values) if values else None
+        return found
+
+    return extremum
+
+
+def _sum_of_integers(of: Of, fit: Callable[[Any], Value]) -> OfEntries:
     def total(entries: Entries) -> Value:
         present = [value * weight for row, weight in entries if (value := of(row)) is not None]
-        found = sum(present)
-        if not -(2**63) <= found < 2**63:
-            raise TidemarkError("overflow", "SUM is out of range for BIGINT")
+        found = fit(sum(present))
         return found if present else None
 
     return total
 
 
-def _sum(of: Of, type_: Type) -> OfEntries:
-    is_integer, one = type_.is_integer, Decimal(1).scaleb(-type_.scale)
-    limit = Decimal(2**63) if is_integer else Decimal(10) ** (type_.precision - type_.scale)
-
+def _sum(of: Of, fit: Callable[[Any], Value]) -> OfEntries:
     def total(entries: Entries) -> Value:
         found, is_there = Decimal(0), False
         for row, weight in entries:
             value = of(row)
             if value is not None:
-                found, is_there = _SUMS.fma(value, weight, found), True
-        if not is_there:
-            return None
-        if not (-limit < found < limit or (is_integer and found == -limit)):
-            raise TidemarkError("overflow", f"SUM is out of range for {type_}")
-        return int(found) if is_integer else found.quantize(one, context=_SUMS)
+                found, is_there = SUMS.fma(value, weight, found), True
+        return fit(found) if is_there else None
 
     return total
+
+
+def fitted(call: AggregateCall) -> Callable[[Any], Value]:
+    """What makes an exact sum a value of the call's type, or refuses it."""
+    type_ = call.type
+    one, limit = Decimal(1).scaleb(-type_.scale), Decimal(10) ** (type_.precision - type_.scale)
+
+    def fit(found: int | Decimal) -> Value:
+        if not -limit < found < limit:
+            raise TidemarkError("overflow", f"SUM is out of range for {type_}")
+        return SUMS.quantize(found, one)
+
+    return _fitted_integer if type_.is_integer else fit
+
+
+def _fitted_integer(found: int | Decimal) -> Value:
+    if not -(2**63) <= found < 2**63:
+        raise TidemarkError("overflow", "SUM is out of range for BIGINT")
+    return int(found)
 
 
 @dataclass
@@ -204,21 +210,31 @@ class _Group:
 
 
 class _Partition:
-    """The rows of a partition in order; for each the number of its place, and where the places begin and end."""
+    """The rows of a partition in order, and what the order sees of each, unless it sees that all are different."""
 
-    def __init__(self, rows: list[Row], place_of: Callable[[Row], Row]) -> None:
-        self.rows = rows
-        self.values: dict[tuple[object, int, int], Value] = {}
-        """What calls gave over frames, each from a row to another."""
-        self.number: list[int] = []
-        self.starts: list[int] = []
-        before: object = None
-        for position, row in enumerate(rows):
-            place = place_of(row)
-            if not position or place != before:
-                self.starts.append(position)
-            before = place
-            self.number.append(len(self.starts) - 1)
+    def __init__(self, rows: list[Row], places: list[Any] | None) -> None:
+        self.rows, self._places = rows, places
+
+    @cached_property
+    def starts(self) -> Sequence[int]:
+        """Where each place begins."""
+        places = self._places
+        if places is None:
+            return range(len(self.rows))
+        return [at for at in range(len(places)) if not at or places[at] != places[at - 1]]
+
+    @cached_property
+    def number(self) -> Sequence[int]:
+        """For each row the number of its place."""
+        if self._places is None:
+            return range(len(self.rows))
+        starts = [*self.starts, len(self.rows)]
+        return [place for place in range(len(starts) - 1) for _ in range(starts[place + 1] - starts[place])]
+
+    @property
+    def are_apart(self) -> bool:
+        """Whether each row is a place of its own."""
+        return self._places is None
 
     def start(self, number: int) -> int:
         """Where a place begins, that of a number beyond all places where the rows end."""
@@ -229,144 +245,77 @@ class _Partition:
         return self.start(number + 1) - 1 if number >= 0 else -1
 
 
-_Call: TypeAlias = Callable[[_Partition, int], Value]
+_Call: TypeAlias = Callable[[_Partition], Sequence[Value]]
+"""The values of a call for the rows of a partition."""
 
 
-def windowed(plan: Window) -> Callable[[Net], Bag] | None:
+def windowed(plan: Window) -> Callable[[Net], NetRows] | None:
     """None if a frame goes by a distance between values, which is left to an engine."""
     frames = [call.frame for call in plan.calls if call.frame is not None]
     if any(frame.unit is Unit.RANGE and (frame.start.offset or frame.end.offset) for frame in frames):
         return None
-    partition_of = compiled_row(plan.partition)
-    ordered = in_order(plan.order + tuple(SortKey(column) for column in plan.input.columns()))
-    places = [_place(key) for key in plan.order]
+    partition_of, ordered = compiled_row(plan.partition), in_total_order(plan.order, plan.input.columns())
     calls = [_window_call(call) for call in plan.calls]
 
-    def place_of(row: Row) -> Row:
-        return tuple([place(row) for place in places])
-
-    def windows(source: Net) -> Bag:
-        partitions: dict[Row, list[Row]] = {}
-        for row in repeated(source):
-            partitions.setdefault(partition_of(row), []).append(row)
-        return counted(
-            row + tuple([call(partition, position) for call in calls])
-            for rows in partitions.values()
-            for partition in (_Partition(ordered(rows), place_of),)
-            for position, row in enumerate(partition.rows)
-        )
+    def windows(source: Net) -> NetRows:
+        rows = [row for row, weight in source if weight == 1]
+        is_each_once = len(rows) == len(source)
+        if not is_each_once:
+            rows = repeated(source)
+        found = list[Row]()
+        for of_one in _by_partition(rows, partition_of):
+            partition = _Partition(*ordered(of_one))
+            values = zip(*[call(partition) for call in calls], strict=True)
+            found += [row + more for row, more in zip(partition.rows, values, strict=True)]
+        return [(row, 1) for row in found] if is_each_once else counted(found)
 
     return windows
+
+
+def _by_partition(rows: Iterable[Row], partition_of: Callable[[Row], Row]) -> Iterable[list[Row]]:
+    partitions: dict[Row, list[Row]] = {}
+    for row in rows:
+        key = partition_of(row)
+        known = partitions.get(key)
+        if known is None:
+            partitions[key] = [row]
+        else:
+            known.append(row)
+    return partitions.values()
 
 
 def _window_call(call: WindowCall) -> _Call:
     match call.function:
         case WindowFunction.ROW_NUMBER:
-            return lambda _, position: position + 1
+            return lambda partition: range(1, len(partition.rows) + 1)
         case WindowFunction.RANK:
-            return lambda partition, at: partition.start(partition.number[at]) + 1
+            return lambda partition: [partition.starts[number] + 1 for number in partition.number]
         case WindowFunction.DENSE_RANK:
-            return lambda partition, at: partition.number[at] + 1
+            return lambda partition: [number + 1 for number in partition.number]
         case WindowFunction.PERCENT_RANK:
-            return _percent_rank
+            return _percent_ranks
         case WindowFunction.CUME_DIST:
-            return lambda partition, at: (partition.end(partition.number[at]) + 1) / len(partition.rows)
+            return _shares_up_to
         case WindowFunction.NTILE:
             tiles = _number(call.arguments[0])
-            return lambda partition, at: _tile(at, len(partition.rows), tiles)
+            return lambda partition: [_tile(at, len(partition.rows), tiles) for at in range(len(partition.rows))]
         case WindowFunction.LAG | WindowFunction.LEAD:
-            return _neighbour(call)
+            return _neighbours_filled(call) if call.ignores_nulls else _neighbours(call)
     assert call.frame is not None
     edges = _edges(call.frame)
     if isinstance(call.function, AggregateFunction):
-        return _over_frame(aggregate(call.aggregate), edges)
+        return _aggregates(call.aggregate, edges)
     return _chosen(call, edges)
 
 
-def _percent_rank(partition: _Partition, at: int) -> float:
+def _percent_ranks(partition: _Partition) -> list[Value]:
+    others = len(partition.rows) - 1
+    return [partition.starts[number] / others for number in partition.number] if others else [0.0]
+
+
+def _shares_up_to(partition: _Partition) -> list[Value]:
     rows = len(partition.rows)
-    return partition.start(partition.number[at]) / (rows - 1) if rows > 1 else 0.0
-
-
-_Edges: TypeAlias = Callable[[_Partition, int], tuple[int, int]]
-
-
-def _edges(frame: Frame) -> _Edges:
-    """The first row of a frame and the one after its last."""
-    start, end = _edge(frame, frame.start, is_first=True), _edge(frame, frame.end, is_first=False)
-
-    def edges(partition: _Partition, at: int) -> tuple[int, int]:
-        first, last = max(0, start(partition, at)), min(len(partition.rows) - 1, end(partition, at))
-        return (first, last + 1) if first <= last else (0, 0)
-
-    return edges
-
-
-def _edge(frame: Frame, bound: Bound, *, is_first: bool) -> Callable[[_Partition, int], int]:
-    offset = bound.offset
-    if offset is None:
-        return (lambda partition, at: 0) if bound.preceding else (lambda partition, at: len(partition.rows) - 1)
-    away = 0
-    if offset:
-        assert isinstance(offset, int), "rows and places are counted"
-        away = -offset if bound.preceding else offset
-    if frame.unit is Unit.ROWS:
-        return lambda partition, at: at + away
-    if is_first:
-        return lambda partition, at: partition.start(partition.number[at] + away)
-    return lambda partition, at: partition.end(partition.number[at] + away)
-
-
-def _over_frame(value_of: OfEntries, edges: _Edges) -> _Call:
-    """Rows next to each other often have the same frame, which is evaluated once then."""
-
-    def over_frame(partition: _Partition, at: int) -> Value:
-        first, end = edges(partition, at)
-        key = (over_frame, first, end)
-        if key not in partition.values:
-            partition.values[key] = value_of(list(counted(partition.rows[first:end]).items()))
-        return partition.values[key]
-
-    return over_frame
-
-
-def _chosen(call: WindowCall, edges: _Edges) -> _Call:
-    """The first, the last or the n-th value of a frame."""
-    of, ignores = compiled(call.arguments[0]), call.ignores_nulls
-    is_last = call.function is WindowFunction.LAST_VALUE
-    place = 0 if call.function is not WindowFunction.NTH_VALUE else _number(call.arguments[1]) - 1
-
-    def chosen(partition: _Partition, at: int) -> Value:
-        first, end = edges(partition, at)
-        values = _seen(of, partition.rows[first:end], ignores)
-        wanted = len(values) - 1 if is_last else place
-        return values[wanted] if 0 <= wanted < len(values) else None
-
-    return chosen
-
-
-def _neighbour(call: WindowCall) -> _Call:
-    """The value so many rows before or after; with IGNORE NULLS only rows that have one are counted."""
-    backward, distance, ignores = call.function is WindowFunction.LAG, _number(call.arguments[1]), call.ignores_nulls
-    of, otherwise = compiled(call.arguments[0]), compiled(call.arguments[2])
-
-    def neighbour(partition: _Partition, position: int) -> Value:
-        rows = partition.rows
-        if ignores:
-            found = _seen(of, rows[:position][::-1] if backward else rows[position + 1 :], ignores)
-            found = found[distance - 1 : distance]
-        else:
-            at = position - distance if backward else position + distance
-            found = [of(rows[at])] if 0 <= at < len(rows) else []
-        value: Value = found[0] if found else otherwise(rows[position])
-        return value
-
-    return neighbour
-
-
-def _seen(of: Of, rows: list[Row], ignores_nulls: bool) -> list[Value]:
-    values = [of(row) for row in rows]
-    return [value for value in values if value is not None] if ignores_nulls else values
+    return [(partition.end(number) + 1) / rows for number in partition.number]
 
 
 def _tile(position: int, rows: int, tiles: int) -> int:
@@ -380,3 +329,201 @@ def _tile(position: int, rows: int, tiles: int) -> int:
 def _number(argument: Expression) -> int:
     assert isinstance(argument, Literal) and isinstance(argument.value, int), "its number is a literal"
     return argument.value
+
+
+# Neighbours
+
+
+def _neighbours(call: WindowCall) -> _Call:
+    """The value so many rows before or after."""
+    of, otherwise = compiled(call.arguments[0]), compiled(call.arguments[2])
+    distance = _number(call.arguments[1]) * (-1 if call.function is WindowFunction.LAG else 1)
+
+    def before(partition: _Partition) -> list[Value]:
+        rows = partition.rows
+        return [*map(otherwise, rows[:-distance]), *map(of, rows[: max(0, len(rows) + distance)])]
+
+    def after(partition: _Partition) -> list[Value]:
+        rows = partition.rows
+        return [*map(of, rows[distance:]), *map(otherwise, rows[max(0, len(rows) - distance) :])]
+
+    return before if distance < 0 else after
+
+
+def _neighbours_filled(call: WindowCall) -> _Call:
+    """The same where only rows that have a value are counted."""
+    backward, distance = call.function is WindowFunction.LAG, _number(call.arguments[1])
+    of, otherwise = compiled(call.arguments[0]), compiled(call.arguments[2])
+
+    def neighbours(partition: _Partition) -> list[Value]:
+        seen, found = list[Value](), list[Value]()
+        for row in partition.rows if backward else reversed(partition.rows):
+            found.append(seen[-distance] if 0 < distance <= len(seen) else otherwise(row))
+            value = of(row)
+            if value is not None:
+                seen.append(value)
+        return found if backward else found[::-1]
+
+    return neighbours
+
+
+# Frames
+
+
+@dataclass(frozen=True)
+class _Frames:
+    """For each row the first row of its frame, unless this is the first of all for each, and the one after its last."""
+
+    firsts: Sequence[int] | None
+    ends: Sequence[int]
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return zip(repeat(0) if self.firsts is None else self.firsts, self.ends, strict=False)
+
+    def between(self, up_to: Sequence[Any], minus: Callable[[Any, Any], Any]) -> list[Any]:
+        """What running totals say of each frame."""
+        if self.firsts is None:
+            return [up_to[end] for end in self.ends]
+        return [minus(up_to[end], up_to[first]) for first, end in self]
+
+
+_Edges: TypeAlias = Callable[[_Partition], _Frames]
+
+
+def _edges(frame: Frame) -> _Edges:
+    is_from_start = frame.start.offset is None and frame.start.preceding
+    start, end = _edge(frame, frame.start, is_first=True), _edge(frame, frame.end, is_first=False)
+
+    def edges(partition: _Partition) -> _Frames:
+        rows = len(partition.rows)
+        lasts = end(partition)
+        if is_from_start:
+            is_up_to_each = isinstance(lasts, range) and lasts == range(rows)
+            ends = range(1, rows + 1) if is_up_to_each else [max(0, min(rows, last + 1)) for last in lasts]
+            return _Frames(None, ends)
+        frames = [(max(0, first), min(rows - 1, last) + 1) for first, last in zip(start(partition), lasts, strict=True)]
+        frames = [(first, end) if first < end else (0, 0) for first, end in frames]
+        return _Frames([first for first, _ in frames], [end for _, end in frames])
+
+    return edges
+
+
+def _edge(frame: Frame, bound: Bound, *, is_first: bool) -> Callable[[_Partition], Sequence[int]]:
+    offset = bound.offset
+    if offset is None:
+        if bound.preceding:
+            return lambda partition: [0] * len(partition.rows)
+        return lambda partition: [len(partition.rows) - 1] * len(partition.rows)
+    away = 0
+    if offset:
+        assert isinstance(offset, int), "rows and places are counted"
+        away = -offset if bound.preceding else offset
+
+    def by_row(partition: _Partition) -> Sequence[int]:
+        return range(away, len(partition.rows) + away)
+
+    def by_place(partition: _Partition) -> Sequence[int]:
+        if partition.are_apart:
+            return by_row(partition)
+        edge = partition.start if is_first else partition.end
+        return [edge(number + away) for number in partition.number]
+
+    return by_row if frame.unit is Unit.ROWS else by_place
+
+
+def _chosen(call: WindowCall, edges: _Edges) -> _Call:
+    """The first, the last or the n-th value of a frame."""
+    of, ignores = compiled(call.arguments[0]), call.ignores_nulls
+    is_last = call.function is WindowFunction.LAST_VALUE
+    place = 0 if call.function is not WindowFunction.NTH_VALUE else _number(call.arguments[1]) - 1
+
+    def one(rows: list[Row], first: int, end: int) -> Value:
+        if not ignores:
+            at = end - 1 if is_last else first + place
+            found: Value = of(rows[at]) if first <= at < end else None
+            return found
+        values = [value for value in map(of, rows[first:end]) if value is not None]
+        wanted = len(values) - 1 if is_last else place
+        return values[wanted] if 0 <= wanted < len(values) else None
+
+    return lambda partition: [one(partition.rows, first, end) for first, end in edges(partition)]
+
+
+# Aggregates over frames
+
+
+def _aggregates(call: AggregateCall, edges: _Edges) -> _Call:
+    of = None if call.argument is None else compiled(call.argument)
+    if call.argument is not None and can_fail(call.argument):
+        return _one_by_one(call, edges)  # a row may be in no frame, and is not looked at then
+    if call.adds_up and not call.distinct:
+        return _counts(of, edges) if call.is_count else _sums(call, edges)
+    if call.function in EXTREMA and call.argument is not None and not compares_by_rank(call.argument):
+        return _extrema(call, edges)
+    return _one_by_one(call, edges)
+
+
+def _one_by_one(call: AggregateCall, edges: _Edges) -> _Call:
+    """Rows beside each other often have the same frame, which is evaluated once then."""
+    value_of = aggregate(call)
+
+    def over_frames(partition: _Partition) -> list[Value]:
+        known, frames, rows = dict[tuple[int, int], Value](), edges(partition), partition.rows
+        for first, end in frames:
+            if (first, end) not in known:
+                known[first, end] = value_of(list(counted(rows[first:end]).items()))
+        return [known[frame] for frame in frames]
+
+    return over_frames
+
+
+def _counts(of: Of | None, edges: _Edges) -> _Call:
+    if of is None:
+        return lambda partition: [end - first for first, end in edges(partition)]
+
+    def counts(partition: _Partition) -> list[Value]:
+        up_to = list(accumulate([of(row) is not None for row in partition.rows], initial=0))
+        return edges(partition).between(up_to, sub)
+
+    return counts
+
+
+def _sums(call: AggregateCall, edges: _Edges) -> _Call:
+    assert call.argument is not None
+    of, fit, nothing = compiled(call.argument), fitted(call), Decimal(0)
+    are_integers, are_plain = call.argument.type.is_integer, call.type.is_integer
+
+    def sums(partition: _Partition) -> list[Value]:
+        values, frames = list(map(of, partition.rows)), edges(partition)
+        has_null = None in values
+        present = [0 if value is None else value for value in values] if has_null else values
+        if are_integers:
+            found = frames.between(list(accumulate(present, initial=0)), sub)
+        else:
+            found = frames.between(list(accumulate(present, SUMS.add, initial=nothing)), SUMS.subtract)
+        if are_plain and not has_null and all(frames.ends):
+            fit(min(found)), fit(max(found))  # if these fit, all do
+            return found
+        there = frames.between(list(accumulate([value is not None for value in values], initial=0)), sub)
+        return [fit(total) if count else None for total, count in zip(found, there, strict=True)]
+
+    return sums
+
+
+def _extrema(call: AggregateCall, edges: _Edges) -> _Call:
+    """The extremum of frames that all begin with the first row is found as they grow."""
+    assert call.argument is not None
+    of, better, one_by_one = compiled(call.argument), EXTREMA[call.function], _one_by_one(call, edges)
+
+    def kept(best: Value, value: Value) -> Value:
+        chosen: Value = value if best is None else best if value is None else better(best, value)
+        return chosen
+
+    def extrema(partition: _Partition) -> Sequence[Value]:
+        frames = edges(partition)
+        if frames.firsts is not None:
+            return one_by_one(partition)
+        up_to: list[Value] = [None, *accumulate(map(of, partition.rows), kept)]
+        return [up_to[end] for end in frames.ends]
+
+    return extrema

@@ -16,6 +16,7 @@ import pyarrow as pa
 from tidemark.algebra.cache import PerPlan
 from tidemark.algebra.compiled import compiled as compiled_expression
 from tidemark.algebra.compiled import compiled_row, holds, key_of
+from tidemark.algebra.expressions import Column, Expression
 from tidemark.algebra.plans import (
     Aggregate,
     Difference,
@@ -31,24 +32,17 @@ from tidemark.algebra.plans import (
     Stored,
     Unnest,
     Window,
+    walk,
 )
 from tidemark.algebra.scalar import Row
 from tidemark.algebra.types import Schema
-from tidemark.engines.engine import Columns, Entry, Found, Index, Keys, LookUp, NetRows
+from tidemark.engines.engine import Columns, Found, Index, Keys, LookUp
 from tidemark.engines.limits import PROCESS
 from tidemark.engines.local.compiler import Finding, Meeting, Run, TooMany, compiled, keeps_all, names_given
 from tidemark.engines.local.groups import aggregated, first_rows, windowed
-from tidemark.storage.delta import Bag, Rows
+from tidemark.storage.delta import Bag, Entry, NetRows, Rows, as_bag, as_rows, entries_of
 
 RowFinding: TypeAlias = Finding[Keys, Index]
-
-
-def entries_of(rows: NetRows) -> Collection[Entry]:
-    return rows.items() if isinstance(rows, dict) else rows
-
-
-def as_bag(rows: NetRows) -> Bag:
-    return rows if isinstance(rows, dict) else dict(rows)
 
 
 Operation: TypeAlias = Callable[[NetRows], NetRows]
@@ -59,28 +53,56 @@ class Steps:
     """A compiled plan, and the names of what it wants given."""
 
     names: tuple[str, ...]
-    evaluate: Callable[[Run], Bag]
+    follow: Callable[[Run], NetRows]
+
+    def evaluate(self, run: Run) -> Bag:
+        return as_bag(self.follow(run))
 
 
 def given_rows(plan: Plan, given: Mapping[str, pa.Table]) -> dict[str, Rows]:
     """The tables that the plan wants given, as rows."""
-    return {name: Rows.of(given[name]) for name in names_given(plan)}
+    rows = as_rows(given)
+    return {name: rows[name] for name in names_given(plan)}
 
 
 def nothing_stored(leaf: Stored, columns: Columns, keys: Keys, needed: Columns | None) -> None:
     """For plans over what is given alone."""
 
 
-def evaluate_few(plan: Plan, given: Mapping[str, Rows], look_up: LookUp = nothing_stored) -> Found | None:
-    """The plan's net rows, or None if it is not compiled or not a matter of a few rows."""
+def any_held(relation: str) -> bool:
+    """For plans over what is given alone."""
+    return True
+
+
+def evaluate_few(
+    plan: Plan,
+    given: Mapping[str, Rows],
+    look_up: LookUp = nothing_stored,
+    is_held: Callable[[str], bool] = any_held,
+) -> Found | None:
+    """The plan's net rows, or None if it is not compiled or not a matter of a few rows. More are followed, too, if they
+    are at hand, and so are the relations in which they are looked up: all of these that are stored ``is_held``."""
     found = steps(plan)
-    if found is None or sum([given[name].count for name in found.names]) > PROCESS.few_changed:
+    if found is None or not _are_few(plan, [given[name] for name in found.names], is_held):
         return None
-    run = Run({name: given[name].bag for name in found.names}, look_up, PROCESS.few_met)
+    run = Run({name: given[name].net for name in found.names}, look_up, PROCESS.few_met)
     try:
-        return Found(Rows(plan.schema, bag=found.evaluate(run)), run.read)
+        rows = found.follow(run)
     except TooMany:
         return None
+    found_rows = Rows(plan.schema, bag=rows) if isinstance(rows, dict) else Rows(plan.schema, listed=rows)
+    return Found(found_rows, run.read)
+
+
+def _are_few(plan: Plan, given: Sequence[Rows], is_held: Callable[[str], bool]) -> bool:
+    total = sum([rows.count for rows in given])
+    if total <= PROCESS.few_changed:
+        return True
+    to_make = sum([rows.count for rows in given if not rows.is_bag])
+    return to_make <= PROCESS.few_changed and total <= PROCESS.few_at_hand and all(map(is_held, _stored_in(plan)))
+
+
+_stored_in: Final = PerPlan(lambda plan: tuple({part.relation for part in walk(plan) if isinstance(part, Stored)}))
 
 
 def steps(plan: Plan) -> Steps | None:
@@ -89,8 +111,8 @@ def steps(plan: Plan) -> Steps | None:
 
 
 def _compiled(plan: Plan) -> Steps | None:
-    evaluate = compiled(plan, ROWS)
-    return None if evaluate is None else Steps(names_given(plan), lambda run: as_bag(evaluate(run)))
+    follow = compiled(plan, ROWS)
+    return None if follow is None else Steps(names_given(plan), follow)
 
 
 _steps: Final = PerPlan(_compiled)
@@ -127,6 +149,9 @@ class RowForm:
 
     def added(self, parts: Sequence[NetRows]) -> NetRows:
         return added(parts)
+
+    def without(self, rows: NetRows, others: NetRows) -> NetRows:
+        return without(rows, others)
 
     def index(self, columns: Columns) -> Callable[[NetRows], Index]:
         key = key_of(columns)
@@ -209,11 +234,9 @@ def _looked_up(leaf: Stored, columns: Columns, needed: Columns | None) -> RowFin
 
 
 def _with_null(run: Run, leaf: Stored, columns: Columns, keys: Keys, needed: Columns | None) -> Index:
-    """NULL is not looked up: rows are found by the columns in which no key has one, and chosen by all."""
-    kept = [place for place in range(len(columns)) if all(key[place] is not None for key in keys)]
-    if not kept:
-        raise TooMany
-    part = key_of(kept)
+    """NULL is not looked up: rows are found by the columns in which no key has one, if there are any, and chosen by
+    all."""
+    part = key_of([place for place in range(len(columns)) if all(key[place] is not None for key in keys)])
     found = _looked_up(leaf, part(columns), needed)(run, dict.fromkeys(map(part, keys)))  # type: ignore[arg-type]
     index = by_key(_flat(found), key_of(columns))
     return {key: rows for key, rows in index.items() if key in keys}
@@ -224,7 +247,12 @@ def _flat(index: Index) -> NetRows:
     if len(index) == 1:
         [rows] = index.values()
         return rows
-    return [entry for rows in index.values() for entry in entries_of(rows)]
+    if any(isinstance(rows, list) for rows in index.values()):
+        return [entry for rows in index.values() for entry in entries_of(rows)]
+    together: Bag = {}
+    for rows in index.values():
+        together.update(rows)  # which takes their hashes over
+    return together
 
 
 # Operators
@@ -247,9 +275,31 @@ def summed(entries: Iterable[tuple[Row, int]]) -> Bag:
 def added(parts: Sequence[NetRows]) -> NetRows:
     """The union, net. One that is alone is that one."""
     there = [part for part in parts if part]
-    if len(there) == 1:
-        return there[0]
-    return summed([entry for part in there for entry in entries_of(part)])
+    if len(there) <= 1:
+        return there[0] if there else []
+    total = dict(there[0])
+    for part in there[1:]:
+        for row, weight in entries_of(part):
+            after = total.get(row, 0) + weight
+            if after:
+                total[row] = after
+            else:
+                del total[row]
+    return total
+
+
+def without(rows: NetRows, others: NetRows) -> NetRows:
+    """The rows minus others, net. Where most are among both, each is looked at once."""
+    if not others:
+        return rows
+    left, different = dict(others), Bag()
+    for row, weight in entries_of(rows):
+        other = left.pop(row, 0)
+        if other != weight:
+            different[row] = weight - other
+    for row, weight in left.items():
+        different[row] = -weight
+    return different
 
 
 def _set_operation(plan: Difference | Intersection) -> Callable[[NetRows, NetRows], NetRows]:
@@ -273,6 +323,8 @@ def _unary(plan: Plan) -> Operation | None:
             test = holds(predicate)
             return lambda rows: [entry for entry in entries_of(rows) if test(entry[0])]
         case Project(input=source, expressions=expressions):
+            if _is_all(expressions, len(source.schema)):
+                return lambda rows: rows
             of = compiled_row(expressions)
             if keeps_all(expressions, len(source.schema)):
                 return lambda rows: [(of(row), weight) for row, weight in entries_of(rows)]
@@ -305,5 +357,11 @@ def _unary(plan: Plan) -> Operation | None:
     return None
 
 
-def _over_entries(of: Callable[[Collection[Entry]], Bag] | None) -> Operation | None:
+def _over_entries(of: Callable[[Collection[Entry]], NetRows] | None) -> Operation | None:
     return None if of is None else lambda rows: of(entries_of(rows))
+
+
+def _is_all(expressions: Sequence[Expression], width: int) -> bool:
+    """Whether the columns of the input are those of the output, in this order."""
+    places = [expression.index for expression in expressions if isinstance(expression, Column)]
+    return len(expressions) == width and places == list(range(width))

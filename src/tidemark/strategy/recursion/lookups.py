@@ -28,9 +28,8 @@ from tidemark.calculus.touched import restrict
 from tidemark.datalog.maintain import FactChange
 from tidemark.datalog.relations import Positions
 from tidemark.engines.engine import Engine
-from tidemark.engines.local.steps import entries_of
 from tidemark.passes import optimize
-from tidemark.storage.delta import Bag, Rows, Tables
+from tidemark.storage.delta import Bag, Rows, Tables, entries_of
 
 Evaluate = Callable[[Plan, Mapping[str, pa.Table]], pa.Table]
 """An engine's way to the net rows of a resolved plan."""
