@@ -11,6 +11,9 @@ import pytest
 
 import tidemark as tm
 from tests.support import changes_at
+from tidemark.analysis.autonomy.dml import AnalysedStatement
+from tidemark.strategy.cache import RefreshCache
+from tidemark.strategy.nodes import Node, Refresh
 
 SPARK_VARIANTS = ("spark forced",)
 
@@ -72,3 +75,31 @@ def test_a_covered_insertion_follows_from_the_few_rows_of_a_view(db: tm.Database
     db.execute("INSERT INTO r1 VALUES (5, 19)")
     assert last(db, "v")[0] == "differential", "a row of r2 with j = 20 would not be seen"
     assert db.audit("v").num_rows == 0
+
+
+def test_no_proof_is_looked_for_where_little_was_read_the_last_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[str]()
+
+    def counted(cache: RefreshCache, node: Node, statement: AnalysedStatement) -> Refresh | None:
+        asked.append(node.name)
+        return by_statement(cache, node, statement)
+
+    by_statement = RefreshCache.by_statement
+    monkeypatch.setattr(RefreshCache, "by_statement", counted)
+    with tm.connect("duckdb") as db:
+        engine = db._store.engine
+        monkeypatch.setattr(engine, "limits", replace(engine.limits, worth_a_proof=100))
+        db.execute(
+            "CREATE TABLE r (a INT PRIMARY KEY, b INT); CREATE TABLE s (b INT, c INT);"
+            "CREATE MATERIALIZED VIEW v WITH (strategy = 'incremental') AS SELECT a, c FROM r JOIN s ON r.b = s.b"
+        )
+        db.insert("s", [(n, n) for n in range(200)])
+        db.insert("r", [(n, n) for n in range(200)])
+        asked.clear()
+        for b in range(3):
+            db.execute(f"UPDATE r SET b = {b} WHERE a = {b + 7}")
+        assert not asked, "each row of the change before met one"
+        assert last(db, "v")[0] == "differential"
+        db.execute("UPDATE r SET b = b + 1 WHERE a < 150")
+        assert asked == ["v"], "more that changed reads more"
+        assert db.audit("v").num_rows == 0

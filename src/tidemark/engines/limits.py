@@ -156,7 +156,7 @@ class ProcessLimits:
 
     calls_at_once: int = 1_000
     """So many calls of a statement by key wait for each other, to be run together."""
-    few_changed: int = 100
+    few_changed: int = 300
     """Up to so many given rows are followed row by row, by compiled steps."""
     few_at_hand: int = 10_000
     """Up to so many are, if they are there as Python values, as what they meet is: to make columns of them would cost

@@ -73,6 +73,8 @@ class Ways:
     autonomous: dict[str, tuple[Attempt, ...]] = field(default_factory=dict)
     recursions: dict[frozenset[str], Recursion] = field(default_factory=dict)
     reasons: dict[tuple[frozenset[str], str, str], str] = field(default_factory=dict)
+    read: dict[frozenset[str], float] = field(default_factory=dict)
+    """How many rows its differentials read for each changed one the last time."""
 
 
 @dataclass

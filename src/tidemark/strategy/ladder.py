@@ -225,14 +225,26 @@ def autonomous(visit: Visit) -> Done | None:
 
 
 def _is_worth_a_proof(visit: Visit) -> bool:
-    return rows_below(visit.refresh, visit.node, visit.engine) >= visit.engine.limits.worth_a_proof
+    """Whether the differentials may read so much that it is worth while to look for a proof that spares it: at most all
+    that is below the node, and about what they read the last time where they look up what they meet."""
+    known, least = visit.cache.ways[visit.node.name].read.get(visit.changed), visit.engine.limits.worth_a_proof
+    if known is not None and known * max(_changed(visit), 1) < least:
+        return False
+    return rows_below(visit.refresh, visit.node, visit.engine) >= least
 
 
 def differential(visit: Visit) -> Done | None:
     """The differentials of what changed, over what is stored below the node."""
     if _costs_too_much(visit):
         return None
-    return next((done for way in WAYS if (done := way(visit)) is not None), None)
+    found = next((done for way in WAYS if (done := way(visit)) is not None), None)
+    if found is not None:
+        visit.cache.ways[visit.node.name].read[visit.changed] = found.read / max(_changed(visit), 1)
+    return found
+
+
+def _changed(visit: Visit) -> int:
+    return sum([visit.matter.rows[name].count for name in visit.changed])
 
 
 def complete(visit: Visit) -> Done | None:
@@ -256,8 +268,7 @@ def _costs_too_much(visit: Visit) -> bool:
 
 
 def _costs(visit: Visit) -> Costs:
-    changed = sum(visit.matter.rows[name].count for name in visit.changed)
-    return costs(visit.node, visit.refresh, changed, visit.engine, is_ahead=visit.is_ahead)
+    return costs(visit.node, visit.refresh, _changed(visit), visit.engine, is_ahead=visit.is_ahead)
 
 
 LADDER: Final[tuple[Rung, ...]] = (untouched, afresh, irrelevant, autonomous, differential, complete)
