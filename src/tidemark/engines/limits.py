@@ -52,6 +52,8 @@ class Prices:
     """Evaluating a node anew, beside its rows."""
     scanned: float = 0.25
     """A row that a statement reads."""
+    scanned_near: float = 0.25
+    """The same where only those are wanted that changed rows meet."""
     compared: float = 1.5
     """A row that is compared with what is stored, or is stored."""
 
@@ -71,11 +73,12 @@ class EngineLimits:
         changed=0.3,
         statement=1_500,
         scanned=0.02,
-        compared=0.06,
+        scanned_near=0.006,
+        compared=0.12,
     )
     """The same where the change is written before it is followed: everything is a statement, over what is stored."""
     least_ahead: int = 20_000
-    part_ahead: int = 32
+    part_ahead: int = 128
     """A change is written ahead if it has so many rows and is no smaller part than this of the relations changed."""
 
     worth_a_proof: int = 1_000_000

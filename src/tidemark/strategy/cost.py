@@ -87,7 +87,7 @@ def costs(node: Node, plan: Refresh, changed: int, engine: Engine, *, is_ahead: 
         few = min(changed, prices.few)
         meeting = (few * prices.look_up + (changed - few) * prices.looked_up_together) * len(places)
     else:
-        meeting = sum(changed * prices.met + engine.rows(relation) * prices.scanned for relation in places)
+        meeting = sum(changed * prices.met + engine.rows(relation) * prices.scanned_near for relation in places)
     below = sum(engine.rows(name) for name in relations_of(node.plan))
     own = engine.rows(node.name) if node.is_stored else 0
     anew = prices.statement + below * prices.scanned + 2 * own * prices.compared
