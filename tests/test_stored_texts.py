@@ -108,7 +108,10 @@ RECORDS = [
     '{"create": "table", "name": "t", "sql": "CREATE TABLE t (a INT)", "dialect": "postgres", "version": 1}',
     (
         '{"create": "view", "name": "v", "sql": "CREATE MATERIALIZED VIEW v AS SELECT * FROM t", '
-        '"dialect": "postgres", "version": 2, "seen": {"t": 1}}'
+        '"dialect": "postgres", "version": 2, "seen": {"t": 1}, "known": {"as": 1, "columns": [{"name": "a", '
+        '"kind": "INT", "precision": 0, "scale": 0, "nullable": true}], "materialized": true, "options": {}, '
+        r'"depends_on": ["t"], "approximate": [], "outline": "{\"own\":[[[\"\",[\"t\"]]],false],\"states\":{},'
+        r'\"filters\":{\"v\":{}}}"}}'
     ),
     '{"alter": "t", "sql": "ALTER TABLE t ADD COLUMN b INT", "dialect": "postgres"}',
     (
