@@ -67,6 +67,7 @@ from tidemark.engines.reference.evaluate import evaluate
 from tidemark.errors import TidemarkError
 from tidemark.storage.batches import Batch, Unfit, Vector
 from tidemark.storage.delta import Bag, Rows
+from tidemark.storage.whole import Whole
 
 MOST = 100_000
 
@@ -414,3 +415,17 @@ def test_weights_beyond_64_bits_are_left_to_rows() -> None:
     assert by_columns(counted, {}, rows) == by_rows(counted, rows) == {(Decimal(2**124),): 1}
     with pytest.raises(Unfit):
         by_columns(Join(LEFT, LEFT, Call("eq", (COLUMNS_OF_ALL[0], Column(10, "c0", BIGINT)), BOOLEAN)), {}, rows)
+
+
+def test_small_relations_tell_of_each_row_which_key_it_has() -> None:
+    """Texts alone tell these rows apart, and they come in another order than that of their values."""
+    texts = Schema((Field("k", VARCHAR), Field("v", VARCHAR)))
+    stored = [("b", "x"), ("a", "y"), ("c", "x"), ("a", "z"), ("b", "a")]
+    cells = [pa.array(column, pa.string()) for column in zip(*stored, strict=True)]
+    whole = Whole(texts, pa.Table.from_arrays(cells, schema=texts.arrow), 100)
+    keys = ["c", "b", "a"]
+    found = whole.matching_batch((0,), [Vector(VARCHAR, array=pa.array(keys))], MOST)
+    assert found is not None
+    rows, owners = found
+    assert [keys[owner] for owner in owners] == rows.vectors[0].array().to_pylist()
+    assert bag_in(rows, texts) == dict.fromkeys(stored, 1)

@@ -251,7 +251,8 @@ class Batch:
             return Batch(self.vectors, self.weights, is_net=True).where(self.weights != 0)
         groups = Groups.of(self.vectors, len(self))
         totals = groups.summed(self.weights)
-        there = totals != 0
+        there = np.flatnonzero(totals)
+        there = there[np.argsort(groups.firsts[there])]  # rows stay in the order in which they came
         places = groups.firsts[there]
         return Batch([vector.take(places) for vector in self.vectors], totals[there], is_net=True)
 

@@ -315,7 +315,7 @@ class Rows:
 
     @lazy
     def batch(self) -> Batch:
-        return Batch.of(self.table, is_net=self.is_bag).net()
+        return Batch.of(self.table, is_net=self.is_bag or self._listed is not None).net()
 
     @property
     def arrow(self) -> pa.Schema:
