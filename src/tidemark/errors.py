@@ -174,6 +174,7 @@ CODES: Final[Mapping[str, type[TidemarkError]]] = {
     "not_stratified": StatementError,
     "too_complex": StatementError,
     "not_a_table": StatementError,
+    "read_only": StatementError,
     "not_a_view": StatementError,
     "not_materialized": StatementError,
     "wrong_kind": StatementError,
@@ -183,6 +184,7 @@ CODES: Final[Mapping[str, type[TidemarkError]]] = {
     "target": StatementError,
     "option": StatementError,
     "not_allowed": StatementError,
+    "unknown_source": StatementError,
     "script": StatementError,
     "unsupported": UnsupportedError,
     "not_incremental": UnsupportedError,
@@ -220,6 +222,7 @@ CODES: Final[Mapping[str, type[TidemarkError]]] = {
     "commit_unknown": StorageError,
     "damaged": StorageError,
     "backup": StorageError,
+    "source": StorageError,
     "internal": InternalError,
 }
 """The family of each code. The page of errors has the same order."""

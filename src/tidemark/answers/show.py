@@ -9,6 +9,7 @@ The trace of a version: what was done for each affected node in the transaction 
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
@@ -23,6 +24,7 @@ from tidemark.errors import TidemarkError
 from tidemark.rules.firings import Count, counts
 from tidemark.rules.graph import Graph
 from tidemark.snapshots.refresh import Continual
+from tidemark.sources.positions import positions_shown, standing_of, tables_shown
 from tidemark.sql.catalog.catalog import RULE_TABLES, Catalog, View
 from tidemark.sql.parse.lagging import QUERY, SNAPSHOT
 from tidemark.state.draft import Work
@@ -218,6 +220,29 @@ def memory(side: Side) -> pa.Table:
     return pa.table({"part": pa.array([one.part for one in found], pa.string()), **columns})
 
 
+def sources(side: Side) -> pa.Table:
+    """The sources, with how far their tables were followed, and why one has stopped."""
+    store = side.store
+    catalog, notes, created = store.catalog, store.notes, store.created
+    found = list(catalog.sources.values())
+    standings = [standing_of(one.name, notes) for one in found]
+    pulled = [None if s.pulled is None else dt.datetime.fromisoformat(s.pulled) for s in standings]
+    texts = {
+        "name": [one.name for one in found],
+        "type": [one.kind for one in found],
+        "status": [standing.status for standing in standings],
+        "tables": [tables_shown(catalog, one.name) for one in found],
+        "position": [positions_shown(catalog.tables_from(one.name), notes, created) for one in found],
+        "compared": [standing.compared for standing in standings],
+        "error": [standing.error for standing in standings],
+    }
+    columns = {name: pa.array(values, pa.string()) for name, values in texts.items()}
+    columns["version"] = pa.array([standing.version for standing in standings], pa.int64())
+    columns["pulled"] = pa.array(pulled, pa.timestamp("us"))
+    order = ("name", "type", "status", "tables", "position", "version", "pulled", "compared", "error")
+    return pa.table({name: columns[name] for name in order})
+
+
 SHOWN: Mapping[str, Callable[[Side], pa.Table]] = {
     "tables": tables,
     "views": views,
@@ -230,6 +255,7 @@ SHOWN: Mapping[str, Callable[[Side], pa.Table]] = {
     "assertions": assertions,
     "arrangements": arrangements,
     "memory": memory,
+    "sources": sources,
 }
 """What stands behind SHOW, in the order in which the parser lists it."""
 

@@ -26,7 +26,7 @@ from tidemark.state.events import Committed
 from tidemark.state.facts import known_of, known_of_nothing, view_keys
 from tidemark.state.fill import filled
 from tidemark.state.state import Store
-from tidemark.state.tidemarks import consumers_of, notes_of, result_note
+from tidemark.state.tidemarks import consumers_of, notes_of, position_note, result_note, source_note
 from tidemark.state.times import Laps
 from tidemark.state.transition import Transition
 from tidemark.storage.commit import Commit, Creation
@@ -306,7 +306,9 @@ def _notes_of(state: Store, transition: Transition, version: int) -> Mapping[str
     begins, ends = transition.new_lagging, transition.dropped_lagging
     results = [result_note(view.name, n) for view in ends for n in state.notes.results_of(view.name)]
     followed = consumers_of(state.notes, frozenset(transition.dropped))
-    gone: dict[str, str | None] = dict.fromkeys((*results, *followed))
+    positions = [note for name in transition.dropped if (note := position_note(name)) in state.notes]
+    sources = [source_note(name) for name in state.catalog.sources if name not in transition.after.sources]
+    gone: dict[str, str | None] = dict.fromkeys((*results, *followed, *positions, *sources))
     return {**gone, **notes_of(begins, ends, transition.dropped, version, state.now())}
 
 

@@ -38,13 +38,15 @@ from tidemark.session.commit import commit
 from tidemark.session.endings import Endings, Reading
 from tidemark.session.forms import Call
 from tidemark.session.idle import IdleTime
-from tidemark.session.options import AllowedPaths, options_of, path_of
+from tidemark.session.options import AllowedPaths, options_of, path_of, seconds_of
 from tidemark.session.prepared import Params, Prepared, must_change, statements_of
+from tidemark.session.pulling import Pulling, must_have_none_stopped
 from tidemark.session.statements import Answered, AnyRow, Desk, row_of
 from tidemark.session.transaction import NOBODY, Transaction, TransactionStage, listed_rows
 from tidemark.session.turns import LOOK_AGAIN_SECONDS, OngoingCall, Turn, Turns
 from tidemark.snapshots.refresh import Continual
 from tidemark.snapshots.scheduler import Job, Scheduler
+from tidemark.sources.follow import Pulled
 from tidemark.sql.bind.as_rules import as_rules
 from tidemark.sql.catalog.catalog import Catalog, Relation, View
 from tidemark.sql.parse import statements as st
@@ -92,6 +94,7 @@ class Database:
         self._now = Side(self._store, self._continual, self._consumers, self._log)
         self._delivery = Delivery(self._store, self._continual, self._consumers, lambda: not self._turns.is_open)
         self._aftermath = Aftermath(self._store, self._program, self._begin)
+        self._pulling = Pulling(self._store, lambda: self._opened("db.pull()", is_statement=True), self._allowed)
         self._desk = self._lent()
         self._follow_events(self._store.events)
         self._follow_rest(self._store.events)
@@ -265,7 +268,7 @@ class Database:
         return cast("Transaction", turn.transaction) if turn is not None and is_session else None
 
     def _begin(self) -> Transaction:
-        return Transaction(self._store, self._dialect, self._endings, self._program, self._prepared)
+        return Transaction(self._store, self._dialect, self._endings, self._program, self._prepared, self._allowed)
 
     def _bring(self, work: Work) -> None:
         """Commit what brings relations up to date that lag, together with what rules make of it, if there are any."""
@@ -393,6 +396,7 @@ class Database:
             asking=self._asking,
             turn=self._turn,
             set_limits=self._log.set_limits,
+            alter_source=self._pulling.alter,
             allowed=self._allowed,
         )
 
@@ -721,6 +725,23 @@ class Database:
         transaction = self._opened(what, is_statement=True)
         with self._store.in_use(), transaction:
             action(transaction)
+
+    def pull(self, timeout: float | str | None = None) -> int:
+        """Bring every source forward to what is there now; how many rows that changed, net.
+
+        Each source is one version with all its tables in it, and how far it was followed is committed with the rows. A
+        source whose rows are refused stops where it is and holds up no other; at the end its error is raised. The next
+        pull tries it again. ``timeout`` is in seconds, or a text such as ``"5 min"``.
+        """
+        found = self.pull_each(timeout)
+        must_have_none_stopped(found)
+        return sum(one.rows for one in found)
+
+    def pull_each(self, timeout: float | str | None = None) -> list[Pulled]:
+        """The same as ``pull``, and for each source that was followed what came of it: its ``source``, ``status``,
+        ``rows``, ``tables`` with the rows that came and went, ``version``, ``compared`` and ``error``."""
+        self._must_have_none_open()
+        return self._pulling.each(seconds_of(timeout))
 
     @property
     def engine(self) -> str:

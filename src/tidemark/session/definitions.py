@@ -29,18 +29,23 @@ from tidemark.rules.coupling import Reactions
 from tidemark.rules.detached import DETACHED_TABLE
 from tidemark.rules.firings import dropped, timers, unwatched
 from tidemark.rules.graph import warnings
+from tidemark.sources.follow import MustAllow, opened
 from tidemark.sql.bind.changes import table_for_change
 from tidemark.sql.bind.rules import bind_rule
+from tidemark.sql.bind.sources import bind_source_table, taken_columns
 from tidemark.sql.bind.tables import bind_table
 from tidemark.sql.bind.triggers import check_lag
 from tidemark.sql.bind.views import Definition, bind_definition
-from tidemark.sql.catalog.catalog import RULE_TABLES, Catalog, Relation, View, kind_of
+from tidemark.sql.catalog.catalog import RULE_TABLES, Catalog, Relation, Table, View, kind_of
 from tidemark.sql.catalog.redefine import bind_alter, with_altered, with_replaced
+from tidemark.sql.catalog.sources import SourceDefinition
 from tidemark.sql.parse import statements as st
 from tidemark.sql.parse.rules import CreateRule, SetActive
+from tidemark.sql.parse.sources import CreateSource, CreateSourceTable
 from tidemark.sql.parse.statements import Drop
 from tidemark.sql.parse.text import Source
 from tidemark.state.host import Host
+from tidemark.state.records import source_of
 from tidemark.state.tidemarks import dropped_as, must_mean_the_same
 from tidemark.state.times import with_clock
 from tidemark.state.transition import network_of
@@ -72,6 +77,54 @@ def with_table(statement: st.CreateTable, catalog: Catalog, source: Source) -> C
     return _with_new(table, catalog)
 
 
+def with_source(statement: CreateSource, catalog: Catalog, source: Source, must_allow: MustAllow) -> Catalog:
+    """The catalog with a source. One that is replaced by its equal is the same."""
+    made, known = source_of(statement, source.dialect), catalog.sources.get(statement.name)
+    if known is not None and statement.if_not_exists:
+        return catalog
+    if known is not None and not statement.or_replace:
+        raise TidemarkError("exists", f"there is already a source {known.name!r}", hint="CREATE OR REPLACE SOURCE")
+    must_allow(made.options["path"])
+    return catalog if known is not None and known.is_same(made) else catalog.with_source(made)
+
+
+def with_source_table(statement: CreateSourceTable, catalog: Catalog, source: Source, must_allow: MustAllow) -> Catalog:
+    """The catalog with a table that follows a relation of a source. One that is replaced by its equal goes on."""
+    known = catalog.get(statement.name)
+    if known is not None and statement.if_not_exists:
+        return catalog
+    definition = _source_named(statement.source, catalog)
+    table = bind_source_table(statement, opened(definition, must_allow).columns(statement.relation), source)
+    if known is None or not statement.or_replace:
+        return _with_new(table, catalog)
+    if not isinstance(known, Table) or known.origin is None:
+        raise TidemarkError("wrong_kind", f"{known.name!r} is no table that follows a source", hint="DROP it first")
+    if _is_same_table(known, table):
+        return catalog
+    return _with_new(table, without(st.Drop("TABLE", known.name, if_exists=False, cascade=False), catalog))
+
+
+def _is_same_table(known: Table, made: Table) -> bool:
+    """Whether a table means the same. All columns are the same ones, whatever has become of them since."""
+    if known.origin != made.origin or _key_names(known) != _key_names(made):
+        return False
+    is_whole = known.origin is not None and known.origin.whole
+    return is_whole or (known.schema == made.schema and known.checks == made.checks)
+
+
+def _key_names(table: Table) -> tuple[str, ...]:
+    return tuple(table.schema[position].name for position in table.primary_key)
+
+
+def _source_named(name: str, catalog: Catalog) -> SourceDefinition:
+    found = catalog.sources.get(name)
+    if found is None:
+        known = ", ".join(sorted(catalog.sources))
+        hint = f"sources: {known}" if known else "there are no sources yet: CREATE SOURCE first"
+        raise TidemarkError("unknown_source", f"there is no source {name!r}", hint=hint)
+    return found
+
+
 def with_views(statement: Definition, catalog: Catalog, source: Source) -> Catalog:
     """The catalog with the views of a definition, new or instead of those that are to be replaced."""
     known = [name for name in statement.names if catalog.get(name) is not None]
@@ -95,14 +148,22 @@ def with_views(statement: Definition, catalog: Catalog, source: Source) -> Catal
     return catalog
 
 
-def with_more_columns(statement: st.AlterTable, catalog: Catalog, source: Source) -> Catalog:
-    """The catalog with a table as ALTER TABLE leaves it."""
-    if statement.tree.args.get("exists") and catalog.get(statement.name) is None:
+def with_more_columns(statement: st.AlterTable, catalog: Catalog, source: Source, must_allow: MustAllow) -> Catalog:
+    """The catalog with a table as ALTER TABLE leaves it. One that follows a source has columns that are there, too."""
+    known = catalog.get(statement.name)
+    if statement.tree.args.get("exists") and known is None:
         return catalog
-    table = table_for_change(statement.name, catalog, source, statement.tree.this)
+    table = known if isinstance(known, Table) and known.origin is not None else None
+    if table is None:
+        table = table_for_change(statement.name, catalog, source, statement.tree.this)
     altered = bind_alter(statement, table, source)
     if altered is table:
         return catalog
+    if table.origin is not None:
+        definition = _source_named(table.origin.source, catalog)
+        taken_columns(altered, opened(definition, must_allow).columns(table.origin.relation))
+        if any(value is not None for value in altered.defaults):
+            raise TidemarkError("unsupported", "a column that comes from a source has no DEFAULT")
     after = with_altered(catalog, altered)
     must_mean_the_same(catalog, after, table.name)
     return bound_anew(after, altered.name)
@@ -112,6 +173,8 @@ def without(statement: st.Drop, catalog: Catalog) -> Catalog:
     """The catalog without what is dropped; with CASCADE, also without the views and rules that stand on it."""
     if statement.kind == "RULE":
         return without_rule(statement, catalog)
+    if statement.kind == "SOURCE":
+        return _without_source(statement, catalog)
     if statement.name in RULE_TABLES:
         raise TidemarkError("reserved_name", f"{statement.name!r} is kept for rules and cannot be dropped")
     relation = catalog.get(statement.name)
@@ -140,6 +203,23 @@ def without(statement: st.Drop, catalog: Catalog) -> Catalog:
     return catalog.without(statement.name)
 
 
+def _without_source(statement: st.Drop, catalog: Catalog) -> Catalog:
+    """The catalog without a source; with CASCADE, also without the tables that follow it."""
+    if statement.if_exists and statement.name not in catalog.sources:
+        return catalog
+    name = _source_named(statement.name, catalog).name
+    tables = catalog.tables_from(name)
+    if tables and not statement.cascade:
+        raise TidemarkError(
+            "dependents",
+            f"the source {name!r} is needed by {', '.join(table.name for table in tables)}",
+            hint="drop them first, or use CASCADE",
+        )
+    for table in tables:
+        catalog = without(st.Drop("TABLE", table.name, if_exists=True, cascade=True), catalog)
+    return catalog.without_source(name)
+
+
 def _with_new(relation: Relation, catalog: Catalog) -> Catalog:
     catalog.must_be_new(relation.name)
     if relation.name.startswith("_") or not relation.name:
@@ -150,6 +230,8 @@ def _with_new(relation: Relation, catalog: Catalog) -> Catalog:
 def _with_other(view: View, catalog: Catalog, source: Source) -> Catalog:
     """The catalog with another definition of a view."""
     before = catalog.relations[view.name]
+    if isinstance(before, View) and _is_same_view(before, view):
+        return catalog
     if not isinstance(before, View) or kind_of(before) != kind_of(view):
         raise TidemarkError(
             "wrong_kind",
@@ -159,6 +241,13 @@ def _with_other(view: View, catalog: Catalog, source: Source) -> Catalog:
     after = with_replaced(catalog, view, source)
     must_mean_the_same(catalog, after, view.name)
     return bound_anew(after, view.name)
+
+
+def _is_same_view(before: View, view: View) -> bool:
+    """Whether a view means what it meant, so that nothing of it is to be done again."""
+    same_kind = kind_of(before) == kind_of(view) and before.lag == view.lag
+    same_options = dict(before.options) == dict(view.options)
+    return same_kind and same_options and before.program == view.program and before.plan == view.plan
 
 
 def _dropped_as(view: View) -> str:

@@ -118,15 +118,19 @@ class AllowedPaths:
             raise TidemarkError("option", f"allow_paths is a list of paths, not {paths!r}")
         self._allowed = tuple(_real(path_of(path, "option")) for path in paths)
 
-    def must_allow(self, path: str, what: str) -> None:
+    def must_allow(self, path: str, what: str, does: str = "write to") -> None:
         """Refuse a path that nobody allowed, wherever its links lead."""
         real = _real(path_of(path, "backup"))
         if not any(real == allowed or allowed in real.parents for allowed in self._allowed):
             raise TidemarkError(
                 "not_allowed",
-                f"{what} may not write to {path}",
+                f"{what} may not {does} {path}",
                 hint=f"the program that connects allows it: connect(…, allow_paths=[{str(real.parent)!r}])",
             )
+
+    def must_let_read(self, path: str) -> None:
+        """Refuse a path that nobody allowed to be read."""
+        self.must_allow(path, "a source", "read")
 
 
 def path_of(given: object, code: str) -> str:

@@ -28,6 +28,8 @@ from tidemark.session.definitions import (
     drop,
     set_active,
     with_more_columns,
+    with_source,
+    with_source_table,
     with_table,
     with_views,
 )
@@ -40,6 +42,7 @@ from tidemark.sql.parse import statements as st
 from tidemark.sql.parse.as_of import version_at
 from tidemark.sql.parse.lagging import AlterLog, Refresh
 from tidemark.sql.parse.rules import CreateRule, SetActive
+from tidemark.sql.parse.sources import AlterSource, CreateSource, CreateSourceTable
 from tidemark.sql.parse.text import Source
 from tidemark.state.state import Store
 from tidemark.state.times import Laps
@@ -67,6 +70,9 @@ class Holder(Defining, Protocol):
     def change(self, bound: BoundChange, named: Mapping[str, pa.Table] = NOTHING, text: str | None = None) -> None: ...
     def call(self, call: Call, source: Source) -> pa.Table | None: ...
     def run_all(self, sql: str) -> pa.Table | None: ...
+
+    @property
+    def allowed(self) -> AllowedPaths: ...
 
     @property
     def pending(self) -> Mapping[str, pa.Table]: ...
@@ -108,6 +114,7 @@ class Desk:
     asking: Callable[[], AbstractContextManager[tuple[Asked, Store]]]
     turn: Callable[[str], AbstractContextManager[None]]
     set_limits: Callable[[Mapping[str, str]], None]
+    alter_source: Callable[[AlterSource], None]
     allowed: AllowedPaths
 
 
@@ -228,7 +235,19 @@ def _filled(statement: Definition) -> tuple[str, ...]:
 
 
 def _alter_table(statement: st.AlterTable, transaction: Holder, source: Source) -> None:
-    transaction.redefine(with_more_columns(statement, transaction.catalog, source))
+    transaction.redefine(with_more_columns(statement, transaction.catalog, source, _reading_of(transaction)))
+
+
+def _create_source(statement: CreateSource, transaction: Holder, source: Source) -> None:
+    transaction.redefine(with_source(statement, transaction.catalog, source, _reading_of(transaction)))
+
+
+def _create_source_table(statement: CreateSourceTable, transaction: Holder, source: Source) -> None:
+    transaction.redefine(with_source_table(statement, transaction.catalog, source, _reading_of(transaction)))
+
+
+def _reading_of(transaction: Holder) -> Callable[[str], None]:
+    return transaction.allowed.must_let_read
 
 
 # Statements that the database answers
@@ -300,6 +319,11 @@ def _refresh(statement: Refresh, desk: Desk, source: Source) -> None:
     desk.database.refresh(statement.name)
 
 
+def _alter_source(statement: AlterSource, desk: Desk, source: Source) -> None:
+    with desk.turn("ALTER SOURCE"):
+        desk.alter_source(statement)
+
+
 def _alter_log(statement: AlterLog, desk: Desk, source: Source) -> None:
     with desk.turn("ALTER LOG"):
         desk.set_limits(statement.options)
@@ -321,6 +345,9 @@ STATEMENTS: Final[Mapping[type, AnyRow]] = {
     st.AlterTable: Held(kind=Kind.DEFINITION, run=_alter_table),
     st.Drop: Held(kind=Kind.DEFINITION, run=drop),
     Refresh: Answered(kind=Kind.REFRESH, run=_refresh, refusal=_alone, names=_named),
+    CreateSource: Held(kind=Kind.DEFINITION, run=_create_source),
+    CreateSourceTable: Held(kind=Kind.CREATION, run=_create_source_table),
+    AlterSource: Answered(kind=Kind.ANSWER, run=_alter_source, refusal=_alone),
     AlterLog: Answered(kind=Kind.ANSWER, run=_alter_log, refusal=_alone),
     st.Explain: Answered(kind=Kind.TEXT, run=_explain, refusal=_outside),
     st.ExplainWhy: Answered(kind=Kind.TEXT, run=_explain_why, refusal=_outside),

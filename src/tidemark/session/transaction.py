@@ -39,6 +39,7 @@ from tidemark.session.changes import (
 )
 from tidemark.session.commit import derived, run
 from tidemark.session.forms import Bound, Call, Form
+from tidemark.session.options import AllowedPaths
 from tidemark.session.prepared import Params, Prepared, handed, must_change, statements_of, taken_cell
 from tidemark.session.statements import Answered, Held, row_of
 from tidemark.sql.bind.changes import BoundChange, InsertCells, InsertRows, table_for_change
@@ -66,6 +67,7 @@ T = TypeVar("T")
 Handed = TypeVar("Handed")
 _logger = logging.getLogger("tidemark.transaction")
 NO_NAMES: Final = frozenset[str]()
+NO_NOTES: Final[Mapping[str, str | None]] = {}
 
 
 class TransactionStage(enum.Enum):
@@ -135,12 +137,21 @@ class Transaction:
     """
 
     def __init__(
-        self, store: Store, dialect: str, owner: Owner, program: HostProgram, prepared: Prepared | None = None
+        self,
+        store: Store,
+        dialect: str,
+        owner: Owner,
+        program: HostProgram,
+        prepared: Prepared | None = None,
+        allowed: AllowedPaths | None = None,
     ) -> None:
         self.store = store
         self._prepared = Prepared() if prepared is None else prepared
         self.course = Course()
         self._program = program
+        self.allowed = allowed or AllowedPaths()
+        """Which places statements may reach."""
+        self._notes: Mapping[str, str | None] = NO_NOTES
         self._now: dt.datetime | None = None
         self._owner = owner
         self._dialect = dialect
@@ -521,6 +532,18 @@ class Transaction:
         self._apply(table.name, Change.of(delta))
         return Synced.of(delta)
 
+    def compared(self, table: Table, rows: pa.Table) -> pa.Table:
+        """The net change that brings a table to these rows."""
+        return self._guarded(lambda: self._evaluate(*differences(table, rows, None, None)))
+
+    def receive(self, table: Table, delta: pa.Table) -> None:
+        """Take over the change of a table that follows a source, and that nothing else changes."""
+        self._guarded(lambda: self._apply(table.name, Change.of(delta)))
+
+    def note(self, notes: Mapping[str, str | None]) -> None:
+        """Let notes be committed with what this transaction does."""
+        self._notes = {**self._notes, **notes}
+
     def _apply(self, table: str, delta: Change, text: str | None = None, pairs: Change | None = None) -> None:
         """Add a statement's delta to the transaction's net delta of the table (delta-union)."""
         self._program.calls.must_be_none()
@@ -642,11 +665,14 @@ class Transaction:
             self._alone(),
             said=self._said,
             moved=self._moved() if self.course.has_paired else NOTHING,
+            notes=self._notes,
             spent=self.laps.seconds,
             outcome=self.outcome,
         )
         brought = self._brought
-        return made if brought is None else replace(made, own=brought.own, steps=brought.steps, notes=brought.notes)
+        if brought is None:
+            return made
+        return replace(made, own=brought.own, steps=brought.steps, notes={**brought.notes, **self._notes})
 
     def _moved(self) -> dict[str, pa.Table]:
         """Which rows of which tables this transaction has given other keys."""

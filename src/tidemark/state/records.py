@@ -14,8 +14,10 @@ from tidemark.sql.bind.views import Definition, bind_named
 from tidemark.sql.catalog.catalog import Catalog, Relation, Table, View
 from tidemark.sql.catalog.redefine import bind_alter, with_altered
 from tidemark.sql.catalog.rules import Activation, Rule
+from tidemark.sql.catalog.sources import Origin, SourceDefinition
 from tidemark.sql.parse.rules import CreateRule
 from tidemark.sql.parse.script import parse_script
+from tidemark.sql.parse.sources import CreateSource
 from tidemark.sql.parse.statements import AlterTable, CreateTable
 from tidemark.sql.parse.text import Source
 
@@ -49,14 +51,14 @@ def changes(
             continue
         if not goes_on:
             anew.add(name)
-            come.append(_created("table", relation, version))
+            come.append(_created("table", relation, version, **_origin_of(relation)))
         told = len(old.alterations) if goes_on and isinstance(old, Table) else 0
         come += [
             json.dumps({"alter": name, "sql": sql, "dialect": dialect}) for sql, dialect in relation.alterations[told:]
         ]
     there = before.relations if added is None else ()
     gone = [name for name in there if name in anew or name not in after.relations]
-    return [json.dumps({"drop": name}) for name in gone] + come + _rule_records(before, after)
+    return [json.dumps({"drop": name}) for name in gone] + come + _rule_records(before, after) + _sources(before, after)
 
 
 def _created(kind: str, relation: Relation, version: int, **more: object) -> str:
@@ -75,6 +77,9 @@ def restore(records: Iterable[str]) -> tuple[Catalog, dict[str, int]]:
             else:
                 rules[record["rule"]] = record  # one that goes on stays where it is: the order is that of creation
             continue
+        if "source" in record:
+            binder.catalog = catalog = _with_source(record, catalog)
+            continue
         if "drop" in record:
             binder.catalog = catalog = catalog.without(record["drop"])
             versions.pop(record["drop"], None)
@@ -83,6 +88,8 @@ def restore(records: Iterable[str]) -> tuple[Catalog, dict[str, int]]:
             binder.catalog = catalog = _altered(record, catalog)
             continue
         relation = binder.relation(record)
+        if isinstance(relation, Table) and "from" in record:
+            relation = replace(relation, origin=Origin(**record["from"]))
         binder.catalog = catalog = catalog.with_relation(relation)
         versions[relation.name] = record["version"]
     # Rules name relations, and none names a rule: they are bound to what the relations are in the end.
@@ -210,3 +217,34 @@ def activation(rule: Rule, arguments: tuple[str, ...], catalog: Catalog) -> Acti
     bound = bind_activation(statement, arguments, given, catalog, source, rule.semantics, seen)
     check_actions(bound, catalog, given, source)
     return bound
+
+
+# Sources
+
+
+def _origin_of(table: Table) -> dict[str, object]:
+    """Where the rows of a table come from, if it follows a source."""
+    found = table.origin
+    if found is None:
+        return {}
+    return {"from": {"source": found.source, "relation": found.relation, "whole": found.whole}}
+
+
+def _sources(before: Catalog, after: Catalog) -> list[str]:
+    """What to say of the sources that are other ones than before."""
+    gone = [json.dumps({"source": name, "sql": None}) for name in before.sources if name not in after.sources]
+    others = [one for name, one in after.sources.items() if before.sources.get(name) is not one]
+    return gone + [json.dumps({"source": one.name, "sql": one.text, "dialect": one.dialect}) for one in others]
+
+
+def _with_source(record: Mapping[str, Any], catalog: Catalog) -> Catalog:
+    if record["sql"] is None:
+        return catalog.without_source(record["source"])
+    [(statement, source)] = parse_script(Source(record["sql"], record["dialect"]))
+    assert isinstance(statement, CreateSource)
+    return catalog.with_source(source_of(statement, source.dialect))
+
+
+def source_of(statement: CreateSource, dialect: str) -> SourceDefinition:
+    """The source of a CREATE SOURCE statement."""
+    return SourceDefinition(statement.name, statement.kind, statement.options, statement.text, dialect)

@@ -90,6 +90,16 @@ def note_name(relation: str) -> str:
     return f"{_NOTE}{relation}"
 
 
+def position_note(table: str) -> str:
+    """The note of how far a table has followed its source."""
+    return f"position {table}"
+
+
+def source_note(source: str) -> str:
+    """The note of how a source stands."""
+    return f"source {source}"
+
+
 def result_note(relation: str, number: int) -> str:
     return f"{_RESULT}{number} of {relation}"
 

@@ -77,6 +77,14 @@ def table_for_change(name: str, catalog: Catalog, source: Source, node: exp.Expr
         raise source.error("reserved_name", "the clock is moved by transactions and by tick()", node)
     if name in RULE_TABLES:
         raise source.error("reserved_name", f"{name!r} is written by rules alone", node)
+    if relation.origin is not None:
+        raise source.error(
+            "read_only",
+            f"{name!r} follows {relation.origin.relation!r} of the source {relation.origin.source!r}: "
+            "nothing else changes it",
+            node,
+            hint="change it where it comes from; pull brings the changes here",
+        )
     return relation
 
 

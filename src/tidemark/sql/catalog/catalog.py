@@ -18,6 +18,7 @@ from tidemark.algebra.types import Schema
 from tidemark.datalog.program import Program
 from tidemark.errors import TidemarkError
 from tidemark.sql.catalog.rules import IMMEDIATE, INDEPENDENT, Activation, Rule
+from tidemark.sql.catalog.sources import Origin, SourceDefinition
 from tidemark.sql.parse.lagging import Lag
 
 T = TypeVar("T")
@@ -117,7 +118,8 @@ class Check:
 
 @dataclass(frozen=True)
 class Table:
-    """A table. ``defaults`` are what columns become that an INSERT does not name.
+    """A table. ``defaults`` are what columns become that an INSERT does not name. One with an ``origin`` follows a
+    relation of a source, and nothing else changes it.
 
     ``alterations`` are the ALTER statements since it was created, with their dialects. A table that was altered has
     the ``identity`` that it had: what is stored of it goes on.
@@ -131,6 +133,7 @@ class Table:
     checks: tuple[Check, ...] = ()
     defaults: tuple[Value, ...] = ()
     alterations: tuple[tuple[str, str], ...] = ()
+    origin: Origin | None = None
     identity: Token = field(default_factory=Token, compare=False, repr=False)
 
     @property
@@ -229,6 +232,7 @@ class Catalog:
     folded: Growing[str] = field(default_factory=Growing, compare=False, repr=False)
     """The names as they are, by what they are in lower case."""
     rules: Mapping[str, Rule] = field(default_factory=dict)
+    sources: Mapping[str, SourceDefinition] = field(default_factory=dict)
 
     def get(self, name: str) -> Relation | None:
         return self.relations.get(name)
@@ -243,6 +247,16 @@ class Catalog:
 
     def without_rule(self, name: str) -> Catalog:
         return replace(self, rules={key: rule for key, rule in self.rules.items() if key != name})
+
+    def with_source(self, source: SourceDefinition) -> Catalog:
+        return replace(self, sources={**self.sources, source.name: source})
+
+    def without_source(self, name: str) -> Catalog:
+        return replace(self, sources={key: one for key, one in self.sources.items() if key != name})
+
+    def tables_from(self, source: str) -> tuple[Table, ...]:
+        """The tables that follow relations of a source."""
+        return tuple(t for t in self.tables if t.origin is not None and t.origin.source == source)
 
     def rules_on(self, name: str) -> tuple[Rule, ...]:
         """The rules that name the relation."""

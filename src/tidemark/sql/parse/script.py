@@ -11,6 +11,13 @@ from tidemark.sql.parse.cursor import Cursor, retokenized
 from tidemark.sql.parse.lagging import QUERY, SNAPSHOT, AlterLog, Refresh, lag_clauses
 from tidemark.sql.parse.lists import read_apart
 from tidemark.sql.parse.rules import create_assertion, create_rule, set_active
+from tidemark.sql.parse.sources import (
+    AlterSource,
+    alter_source,
+    create_source,
+    create_source_table,
+    source_clause,
+)
 from tidemark.sql.parse.statements import (
     AlterTable,
     AnalyzeChange,
@@ -50,6 +57,7 @@ SHOWN = (
     "ASSERTIONS",
     "ARRANGEMENTS",
     "MEMORY",
+    "SOURCES",
 )
 ALTER_HINT = "ALTER TABLE t ADD COLUMN c type [DEFAULT value] [NOT NULL] [CHECK (…)] is"
 # What sqlglot is asked to parse. Anything else is refused before, because sqlglot makes opaque commands of it.
@@ -135,6 +143,8 @@ def _create(cursor: Cursor) -> Statement:
     external = not materialized and cursor.accept("EXTERNAL")
     if cursor.accept("VIEW"):
         return _create_view(cursor, materialized=materialized, or_replace=or_replace, external=external)
+    if not (materialized or external) and (made := _create_from_source(cursor, or_replace=or_replace)):
+        return made
     if materialized or or_replace or external:
         raise cursor.error("VIEW is missing here")
     if cursor.peek() == "TABLE":
@@ -145,8 +155,17 @@ def _create(cursor: Cursor) -> Statement:
         "unsupported",
         f"CREATE {cursor.peek()} is not supported",
         cursor.tokens[min(cursor.position, len(cursor.tokens) - 1)],
-        hint="CREATE TABLE, VIEW, MATERIALIZED VIEW, EXTERNAL VIEW, SNAPSHOT, CONTINUAL QUERY, RULE and ASSERTION are",
+        hint="CREATE TABLE, VIEW, MATERIALIZED VIEW, EXTERNAL VIEW, SNAPSHOT, CONTINUAL QUERY, RULE, ASSERTION and "
+        "SOURCE are",
     )
+
+
+def _create_from_source(cursor: Cursor, *, or_replace: bool) -> Statement | None:
+    """A source, or a table that follows one."""
+    if cursor.accept("SOURCE"):
+        return create_source(cursor, or_replace=or_replace)
+    place = source_clause(cursor.tokens) if cursor.peek() == "TABLE" else None
+    return None if place is None else create_source_table(cursor, place, or_replace=or_replace)
 
 
 def _create_assertion(cursor: Cursor) -> CreateView:
@@ -251,8 +270,10 @@ def _options(cursor: Cursor) -> dict[str, str]:
     return options
 
 
-def _alter(cursor: Cursor) -> AlterTable | AlterLog:
+def _alter(cursor: Cursor) -> AlterTable | AlterLog | AlterSource:
     cursor.expect("ALTER")
+    if cursor.accept("SOURCE"):
+        return alter_source(cursor)
     if cursor.accept("LOG"):
         cursor.expect("SET")
         options = _options(cursor)
@@ -279,7 +300,7 @@ def _drop(cursor: Cursor) -> Drop:
     cursor.expect("DROP")
     kind = "VIEW" if cursor.accept("MATERIALIZED", "VIEW") or cursor.accept("VIEW") else _lagging_kind(cursor).upper()
     if not kind:
-        kind = next((word for word in ("RULE", "ASSERTION") if cursor.accept(word)), "")
+        kind = next((word for word in ("RULE", "ASSERTION", "SOURCE") if cursor.accept(word)), "")
     if not kind:
         cursor.expect("TABLE")
         kind = "TABLE"

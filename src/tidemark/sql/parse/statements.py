@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from tidemark.sql.parse.lagging import AlterLog, Lag, Refresh
 from tidemark.sql.parse.rules import CreateRule, SetActive
+from tidemark.sql.parse.sources import AlterSource, CreateSource, CreateSourceTable
 from tidemark.sql.parse.why import ExplainWhy as ExplainWhy
 
 
@@ -204,4 +205,7 @@ Statement: TypeAlias = (
     | AlterLog
     | CreateRule
     | SetActive
+    | CreateSource
+    | CreateSourceTable
+    | AlterSource
 )

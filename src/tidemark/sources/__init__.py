@@ -1,0 +1,1 @@
+"""What comes from other systems: tables that others write, followed here exactly."""

@@ -1,0 +1,182 @@
+"""Following a source: what its tables are to take over, up to where the source stands now.
+
+    Δ(table)  =  changes(position, now)                    where the source can tell them
+                 content(now)  −  content(table)           where it cannot: the table is compared as a whole
+
+Both are exact, so whoever follows a table need not know which it was.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import pyarrow as pa
+
+from tidemark.algebra.types import WEIGHT
+from tidemark.errors import (
+    ConstraintError,
+    EvaluationError,
+    StatementError,
+    TidemarkError,
+    UnsupportedError,
+)
+from tidemark.sources.delta import DeltaSource
+from tidemark.sources.positions import Followed
+from tidemark.sources.protocol import ChangesLostError, Source
+from tidemark.sql.bind.sources import must_have_all, taken_columns
+from tidemark.sql.catalog.catalog import Table
+from tidemark.sql.catalog.sources import SourceDefinition
+from tidemark.state.rows import as_table
+from tidemark.state.tidemarks import position_note
+from tidemark.storage import delta as delta_tables
+
+MustAllow = Callable[[str], None]
+_logger = logging.getLogger("tidemark.sources")
+_PASSING: Final = frozenset({"interrupted", "timeout", "out_of_memory"})
+
+
+class Receiving(Protocol):
+    """The transaction that takes over what has changed."""
+
+    def compared(self, table: Table, rows: pa.Table) -> pa.Table:
+        """The net change that brings a table to these rows."""
+
+    def receive(self, table: Table, delta: pa.Table) -> None:
+        """Take over the change of a table that follows a source."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What one table takes over: a net change, the position up to which that is, and why it was compared, if it was."""
+
+    table: Table
+    delta: pa.Table
+    followed: Followed
+    compared: str | None = None
+    is_moved: bool = True
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """What a pull did for one source: how many rows came and went in each of its tables, net; the version that it made,
+    if it made one; the tables that were compared as a whole, with the reason; and the error that stopped it."""
+
+    source: str
+    status: str
+    tables: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    version: int | None = None
+    compared: Mapping[str, str] = field(default_factory=dict)
+    error: TidemarkError | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many net rows there were."""
+        return sum(came + went for came, went in self.tables.values())
+
+
+def opened(definition: SourceDefinition, must_allow: MustAllow) -> Source:
+    """A connection to a source."""
+    path = definition.options["path"]
+    must_allow(path)
+    return DeltaSource(path, must_allow)
+
+
+def stops(error: TidemarkError) -> bool:
+    """Whether an error is one of the source and its rows, and not of the database or of whoever asks."""
+    if error.code in _PASSING:
+        return False
+    families = (StatementError, UnsupportedError, ConstraintError, EvaluationError)
+    return error.code == "source" or isinstance(error, families)
+
+
+def taken(
+    source: Source,
+    tables: Iterable[Table],
+    known: Mapping[str, Followed | None],
+    created: Mapping[str, int],
+    transaction: Receiving,
+    check: Callable[[], None],
+    *,
+    is_asked: bool,
+) -> list[Taken]:
+    """What tables that follow a source take over. Where each stands is fixed before any is read.
+
+    ``known`` says how far each was followed before; all are compared as a whole if that ``is_asked`` for."""
+    try:
+        now = {table.name: source.newest(_relation(table)) for table in tables}
+        found = []
+        for table in tables:
+            check()
+            after = Followed(now[table.name], created.get(table.name, 0), len(table.schema))
+            found.append(_taken(table, source, known[table.name], after, transaction, is_asked=is_asked))
+    except OSError as error:
+        raise TidemarkError("source", f"the source cannot be read: {error}") from error
+    return found
+
+
+def _taken(
+    table: Table,
+    source: Source,
+    before: Followed | None,
+    after: Followed,
+    transaction: Receiving,
+    *,
+    is_asked: bool,
+) -> Taken:
+    relation, now = _relation(table), after.position
+    columns = source.columns(relation)
+    names = taken_columns(table, columns)
+    must_have_all(table, columns)
+    if before is None:
+        rows = _named(source.snapshot(relation, now, names), table)
+        return Taken(table, delta_tables.net(delta_tables.weighted(rows)), after)
+    if before == after and not is_asked:
+        return Taken(table, delta_tables.no_change(table.schema), after, is_moved=False)
+    why = "RESYNC asks for it" if is_asked else None
+    if before.width != after.width:
+        why = why or "it has more columns than before"
+    if why is None:
+        try:
+            moved = source.changes(relation, before.position, now, names)
+            return Taken(table, _net(moved, table), after)
+        except ChangesLostError as error:
+            why = str(error)
+            _logger.warning("%s is compared as a whole with %s: %s", table.name, relation, why)
+    rows = _named(source.snapshot(relation, now, names), table)
+    return Taken(table, transaction.compared(table, rows), after, why)
+
+
+def apply(found: list[Taken], transaction: Receiving) -> dict[str, str | None]:
+    """Let a transaction take over what was found; the notes that go with it."""
+    for one in found:
+        if one.delta.num_rows:
+            transaction.receive(one.table, one.delta)
+    return {position_note(one.table.name): one.followed.to_note() for one in found if one.is_moved}
+
+
+def counted(found: list[Taken]) -> dict[str, tuple[int, int]]:
+    """How many rows came and went, by table."""
+    counts = {}
+    for one in found:
+        came = delta_tables.size(delta_tables.inserted(one.delta))
+        counts[one.table.name] = (came, delta_tables.size(one.delta) - came)
+    return counts
+
+
+def _net(moved: pa.Table, table: Table) -> pa.Table:
+    weights = moved.column(WEIGHT)
+    rows = _named(moved.drop_columns([WEIGHT]), table)
+    return delta_tables.net(rows.append_column(pa.field(WEIGHT, pa.int64()), weights))
+
+
+def _named(rows: pa.Table, table: Table) -> pa.Table:
+    """Rows of a source as rows of the table: by its names, as its types."""
+    return as_table(rows.rename_columns(list(table.schema.names)), table.schema, table.name)
+
+
+def _relation(table: Table) -> str:
+    assert table.origin is not None
+    return table.origin.relation

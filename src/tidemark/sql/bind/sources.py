@@ -1,0 +1,128 @@
+"""Binding CREATE TABLE … FROM SOURCE: which columns of a relation a table has, and as which types.
+
+Without a list it has all of them, named in lower case, and each must have a type here that holds just its values. A
+list names those that are wanted, and can ask for a type that holds more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from tidemark.algebra.types import Kind, Type
+from tidemark.errors import TidemarkError
+from tidemark.sql.bind.tables import bind_table
+from tidemark.sql.catalog.catalog import Table
+from tidemark.sql.catalog.sources import Origin, SourceColumn
+from tidemark.sql.parse.script import parse_script
+from tidemark.sql.parse.sources import CreateSourceTable
+from tidemark.sql.parse.statements import CreateTable
+from tidemark.sql.parse.text import Source
+
+
+def bind_source_table(statement: CreateSourceTable, found: Sequence[SourceColumn], source: Source) -> Table:
+    """The table that follows a relation of a source, which has these columns now."""
+    text = _whole(statement, found) if statement.tree is None else _listed(statement, source.dialect)
+    dialect = "postgres" if statement.tree is None else source.dialect
+    [(parsed, its)] = parse_script(Source(text, dialect))
+    assert isinstance(parsed, CreateTable)
+    try:
+        table = bind_table(parsed, its)
+    except TidemarkError as error:
+        raise error.without_place() from error
+    if any(value is not None for value in table.defaults):
+        raise TidemarkError("unsupported", "a column that comes from a source has no DEFAULT")
+    origin = Origin(statement.source, statement.relation, whole=statement.tree is None)
+    taken_columns(replace(table, origin=origin), found)
+    return replace(table, origin=origin)
+
+
+def taken_columns(table: Table, found: Sequence[SourceColumn]) -> tuple[str, ...]:
+    """The names that the columns of a table have in the source; an error names those that do not fit any more."""
+    origin = table.origin
+    assert origin is not None
+    known = {column.name.lower(): column for column in found}
+    names = []
+    for field in table.schema.fields:
+        column = known.get(field.name.lower())
+        if column is None:
+            raise TidemarkError(
+                "columns",
+                f"{origin.relation!r} of the source {origin.source!r} has no column {field.name!r}, which "
+                f"{table.name!r} takes from it",
+                hint=f"it has: {', '.join(c.name for c in found)}; drop the table and create it anew",
+            )
+        if not _holds(field.type, column):
+            raise TidemarkError(
+                "type",
+                f"column {field.name!r} of {origin.relation!r} is {column.told} in the source {origin.source!r}, which "
+                f"is no {field.type}",
+                hint="drop the table and create it anew",
+            )
+        names.append(column.name)
+    return tuple(names)
+
+
+def must_have_all(table: Table, found: Sequence[SourceColumn]) -> None:
+    """Refuse that a relation has more columns than a table that was to have all of them."""
+    assert table.origin is not None
+    added = [c for c in found if c.name.lower() not in {name.lower() for name in table.schema.names}]
+    if not (table.origin.whole and added):
+        return
+    column = added[0]
+    add = f"ALTER TABLE {table.name} ADD COLUMN {_quoted(column.name.lower(), 'postgres')} {column.type}"
+    hint = f"{add}; or" if column.type is not None else f"{column.told} is not supported:"
+    raise TidemarkError(
+        "columns",
+        f"{table.origin.relation!r} of the source {table.origin.source!r} has a new column {column.name!r} "
+        f"({column.told}), which {table.name!r} does not have",
+        hint=f"{hint} drop the table, and create it anew with a list of the columns that it is to have",
+    )
+
+
+def _holds(type: Type, column: SourceColumn) -> bool:
+    """Whether a type takes all values of a column as they are."""
+    if type == column.type or type in column.accepted:
+        return True
+    told = column.type
+    is_decimal = told is not None and told.kind is Kind.DECIMAL and type.kind is Kind.DECIMAL
+    return is_decimal and _digits(type) >= _digits(told) and type.scale >= told.scale  # type: ignore[arg-type,union-attr]
+
+
+def _digits(type: Type) -> int:
+    return type.precision - type.scale
+
+
+def _whole(statement: CreateSourceTable, found: Sequence[SourceColumn]) -> str:
+    columns = []
+    for column in found:
+        if column.type is None:
+            others = " or ".join(map(str, column.accepted))
+            listed = f"list the columns that are wanted: CREATE TABLE {statement.name} (…) FROM SOURCE …"
+            raise TidemarkError(
+                "unsupported",
+                f"column {column.name!r} of {statement.relation!r} is {column.told}, for which there is no type here",
+                hint=f"{listed}; there it can be {others}" if others else listed,
+            )
+        required = "" if column.nullable else " NOT NULL"
+        columns.append(f"{_quoted(column.name.lower(), 'postgres')} {column.type}{required}")
+    key = [f"PRIMARY KEY ({_names(statement.key, 'postgres')})"] if statement.key else []
+    return f"CREATE TABLE {_quoted(statement.name, 'postgres')} ({', '.join((*columns, *key))})"
+
+
+def _listed(statement: CreateSourceTable, dialect: str) -> str:
+    """The statement with the key inside the list."""
+    text = statement.text
+    if not statement.key:
+        return text
+    return f"{text[: text.rindex(')')]}, PRIMARY KEY ({_names(statement.key, dialect)}))"
+
+
+def _names(names: Sequence[str], dialect: str) -> str:
+    return ", ".join(_quoted(name, dialect) for name in names)
+
+
+def _quoted(name: str, dialect: str) -> str:
+    return str(exp.to_identifier(name, quoted=True).sql(dialect))
