@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from tests.effort import IS_QUICK, LEVEL
 from tests.support import DUCKDB_ENGINES, check_invariant
 from tidemark.engines.spark import SparkEngine
 from tidemark.engines.spark.session import IN_PROCESS, ON_SPARK
+from tidemark.session.options import AllowedPaths
 
 SPARK: dict[str, dict[str, Any]] = {"spark": {}, "spark forced": ON_SPARK, "spark in process": IN_PROCESS}
 """As users have it; with all that is stored read by Spark; with statements of this process alone."""
@@ -66,10 +67,11 @@ def db(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[
     database.close()
 
 
-def open_database(engine: str, request: pytest.FixtureRequest, path: Path) -> tm.Database:
+def open_database(engine: str, request: pytest.FixtureRequest, path: Path, allowed: Sequence[Path] = ()) -> tm.Database:
+    paths = AllowedPaths(allowed)
     if engine in SPARK:
         session: Any = request.getfixturevalue("spark")
-        return tm.Database(SparkEngine(str(path / "lake"), session, **SPARK[engine]))
+        return tm.Database(SparkEngine(str(path / "lake"), session, **SPARK[engine]), allowed=paths)
     if engine in DUCKDB_ENGINES:
-        return tm.Database(DUCKDB_ENGINES[engine]())
-    return tm.connect(engine)
+        return tm.Database(DUCKDB_ENGINES[engine](), allowed=paths)
+    return tm.connect(engine, allow_paths=allowed)
