@@ -59,7 +59,7 @@ def rows_as_dicts(table: pa.Table | None) -> list[dict[str, Any]]:
 
 
 def refused(db: tm.Database, sql: str, code: str, told: str = "") -> None:
-    with pytest.raises(tm.TidemarkError, match=told) as error:
+    with pytest.raises(tm.TidemarkError, match=told or None) as error:
         db.execute(sql)
     assert error.value.code == code
 
@@ -102,14 +102,9 @@ def test_the_same_script_again_refills_nothing(db: tm.Database, lake: Path) -> N
     version = db.version
     db.execute(script(lake))
     assert db.pull() == 0
-    assert db.changes("sale", since=version).num_rows == db.changes("total", since=version).num_rows == 0
-    assert all(step["strategy"] == "untouched" for v in range(version, db.version) for step in steps(db, v + 1))
+    assert db.version == version, "nothing was to be done"
     db.execute("CREATE OR REPLACE MATERIALIZED VIEW total AS SELECT grp, 1 AS n, NULL::DECIMAL AS bonus FROM sale")
     assert rows(db.query("SELECT * FROM total")) == [("a", 1, None)]
-
-
-def steps(db: tm.Database, version: int) -> list[dict[str, Any]]:
-    return rows_as_dicts(db.trace(version))
 
 
 def test_what_is_refused_stops_its_source_and_no_other(db: tm.Database, lake: Path) -> None:

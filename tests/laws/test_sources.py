@@ -67,7 +67,7 @@ def anywhere(path: str) -> None:
 def read(path: Path, since: Position | None) -> tuple[Position, Bag]:
     """The newest position, and the net change up to it; of nothing, if the source was never read."""
     source = DeltaSource(str(path), anywhere)
-    now = source.newest("t")
+    now = source.newest("t", SCHEMA.names)
     if since is None:
         return now, bag_of(source.snapshot("t", now, SCHEMA.names))
     found = source.changes("t", since, now, SCHEMA.names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote, urlparse
@@ -16,10 +16,10 @@ from tidemark.session import Database, connect
 
 
 @contextmanager
-def connected(target: str, status: Status, dialect: str = "postgres") -> Iterator[Database]:
+def connected(target: str, status: Status, dialect: str = "postgres", allow: Sequence[Path] = ()) -> Iterator[Database]:
     engine = target.partition(":")[0]
     with status.showing("starting Spark" if engine == "spark" else f"opening {target}"):
-        database = connect(str(target), dialect=dialect)
+        database = connect(str(target), dialect=dialect, allow_paths=allow)
     try:
         with watching(database, status.step):
             yield database

@@ -12,6 +12,7 @@ import typer
 
 from tidemark.cli import overview
 from tidemark.cli.databases import bytes_of, connected, existing, read_text
+from tidemark.cli.pull import PULL_HELP, pull_command
 from tidemark.cli.run import ScriptRun, audit
 from tidemark.cli.script import read_script
 from tidemark.cli.shell import shell
@@ -222,6 +223,9 @@ def check_command(
         is_well = run(database, Display(console_for(), None), Status(console_for(stderr=True)), is_audited=is_audited)
     if not is_well:
         raise typer.Exit(1)
+
+
+app.command("pull", help=PULL_HELP)(pull_command)
 
 
 @app.command(

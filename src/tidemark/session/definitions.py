@@ -32,7 +32,7 @@ from tidemark.rules.graph import warnings
 from tidemark.sources.follow import MustAllow, opened
 from tidemark.sql.bind.changes import table_for_change
 from tidemark.sql.bind.rules import bind_rule
-from tidemark.sql.bind.sources import bind_source_table, taken_columns
+from tidemark.sql.bind.sources import bind_listed, bind_source_table, origin_of, taken_columns
 from tidemark.sql.bind.tables import bind_table
 from tidemark.sql.bind.triggers import check_lag
 from tidemark.sql.bind.views import Definition, bind_definition
@@ -94,26 +94,25 @@ def with_source_table(statement: CreateSourceTable, catalog: Catalog, source: So
     if known is not None and statement.if_not_exists:
         return catalog
     definition = _source_named(statement.source, catalog)
+    if statement.or_replace and isinstance(known, Table) and _is_same_table(known, statement, source):
+        return catalog
     table = bind_source_table(statement, opened(definition, must_allow).columns(statement.relation), source)
     if known is None or not statement.or_replace:
         return _with_new(table, catalog)
     if not isinstance(known, Table) or known.origin is None:
         raise TidemarkError("wrong_kind", f"{known.name!r} is no table that follows a source", hint="DROP it first")
-    if _is_same_table(known, table):
-        return catalog
     return _with_new(table, without(st.Drop("TABLE", known.name, if_exists=False, cascade=False), catalog))
 
 
-def _is_same_table(known: Table, made: Table) -> bool:
-    """Whether a table means the same. All columns are the same ones, whatever has become of them since."""
-    if known.origin != made.origin or _key_names(known) != _key_names(made):
+def _is_same_table(known: Table, statement: CreateSourceTable, source: Source) -> bool:
+    """Whether a table is what a statement asks for, which is told without a look at the source. All columns are the
+    same ones, whatever has become of them since."""
+    if known.origin != origin_of(statement):
         return False
-    is_whole = known.origin is not None and known.origin.whole
-    return is_whole or (known.schema == made.schema and known.checks == made.checks)
-
-
-def _key_names(table: Table) -> tuple[str, ...]:
-    return tuple(table.schema[position].name for position in table.primary_key)
+    if known.origin.whole:
+        return tuple(known.schema[position].name for position in known.primary_key) == statement.key
+    made = bind_listed(statement, source)
+    return (known.schema, known.checks, known.primary_key) == (made.schema, made.checks, made.primary_key)
 
 
 def _source_named(name: str, catalog: Catalog) -> SourceDefinition:

@@ -9,21 +9,20 @@ again from there.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from tidemark.errors import TidemarkError
 from tidemark.session.commit import check
 from tidemark.session.options import AllowedPaths
 from tidemark.session.transaction import Transaction
-from tidemark.sources.follow import Pulled, Taken, apply, counted, opened, stops, taken
+from tidemark.sources.follow import Pulled, Taken, apply, came_and_went, counted, opened, stops, taken
 from tidemark.sources.positions import ACTIVE, PAUSED, STOPPED, Standing, followed_of, standing_of
 from tidemark.sources.protocol import Source
 from tidemark.sql.catalog.sources import SourceDefinition
 from tidemark.sql.parse.sources import PAUSE, RESUME, AlterSource
 from tidemark.state.state import Store
 from tidemark.state.tidemarks import source_note
-from tidemark.storage import delta as delta_tables
 
 
 class Pulling:
@@ -121,18 +120,32 @@ def _taken(source: Source, name: str, transaction: Transaction, store: Store, *,
     return taken(source, tables, known, created, transaction, store.stopping.check, is_asked=is_asked)
 
 
-def preview(transaction: Transaction, store: Store) -> tuple[list[Pulled], dict[str, tuple[int, int]]]:
-    """What a pull would do, in a transaction that is to be rolled back: for each source, and for each view the rows
-    that would come and go."""
+@dataclass(frozen=True)
+class Preview:
+    """What a pull would do: to sources, and to views that are there the rows that would come and go."""
+
+    sources: list[Pulled]
+    views: Mapping[str, tuple[int, int]]
+
+
+def preview(transaction: Transaction) -> Preview:
+    """What a pull would do, in a transaction that is to be rolled back."""
+    with transaction.store.in_use():
+        found = _sources_previewed(transaction)
+        views = {view.name for view in transaction.catalog.materialized_views}
+        deltas = {name: delta for name, delta in transaction.derived_deltas().items() if name in views}
+        return Preview(found, {name: came_and_went(delta) for name, delta in deltas.items()})
+
+
+def _sources_previewed(transaction: Transaction) -> list[Pulled]:
     found: list[Pulled] = []
-    read = transaction.allowed.must_let_read
+    store, read = transaction.store, transaction.allowed.must_let_read
     for name, definition in transaction.catalog.sources.items():
         standing = standing_of(name, store.notes)
         if standing.status == PAUSED:
             continue
         try:
-            source = opened(definition, read)
-            several = _taken(source, name, transaction, store, is_asked=standing.resync)
+            several = _taken(opened(definition, read), name, transaction, store, is_asked=standing.resync)
             check(store, transaction.catalog, {t.table.name: t.delta for t in several if t.delta.num_rows})
         except TidemarkError as error:
             if not stops(error):
@@ -142,14 +155,7 @@ def preview(transaction: Transaction, store: Store) -> tuple[list[Pulled], dict[
         apply(several, transaction)
         compared = {t.table.name: t.compared for t in several if t.compared}
         found.append(Pulled(name, ACTIVE, counted(several), compared=compared))
-    views = {view.name for view in transaction.catalog.materialized_views}
-    deltas = {name: delta for name, delta in transaction.derived_deltas().items() if name in views}
-    return found, {name: _counts(delta) for name, delta in deltas.items()}
-
-
-def _counts(delta: object) -> tuple[int, int]:
-    came = delta_tables.size(delta_tables.inserted(delta))
-    return came, delta_tables.size(delta) - came
+    return found
 
 
 def must_have_none_stopped(found: Iterable[Pulled]) -> None:

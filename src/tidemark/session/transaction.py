@@ -591,8 +591,7 @@ class Transaction:
         """Go on with other definitions. What is pending of a table has the columns that the table has now, and of one
         that is gone nothing is."""
         if catalog is self.catalog:
-            self.statements += 1
-            return
+            return  # there is nothing to do, and that makes no version
         self._program.calls.must_be_none()
         self.statements += 1
         before, self.catalog = self.catalog, catalog

@@ -9,6 +9,8 @@ that was replaced, or restored from a copy, is noticed by them.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -68,8 +70,8 @@ class DeltaSource:
     def columns(self, relation: str) -> tuple[SourceColumn, ...]:
         return self._table(relation).columns
 
-    def newest(self, relation: str) -> Position:
-        return self._table(relation).position
+    def newest(self, relation: str, columns: Sequence[str]) -> Position:
+        return self._table(relation).position(columns)
 
     def snapshot(self, relation: str, at: Position, columns: Sequence[str]) -> pa.Table:
         return self._table(relation).snapshot(at, columns)
@@ -96,10 +98,11 @@ class DeltaTable:
         self._place, self._must_allow = place, must_allow
         self._log = DeltaLog(place)
 
-    @cached_property
-    def position(self) -> Position:
+    def position(self, columns: Sequence[str]) -> Position:
         newest = self._log.newest
-        return Position(newest, self._described.identity, self._log.mark(newest))
+        stored = [(c.name, c.physical, c.told, c.is_partition) for c in self._file_columns(columns)]
+        shape = hashlib.sha256(json.dumps(stored).encode()).hexdigest()[:32]
+        return Position(newest, self._described.identity, self._log.mark(newest), shape)
 
     @cached_property
     def columns(self) -> tuple[SourceColumn, ...]:
@@ -136,15 +139,19 @@ class DeltaTable:
             raise ChangesLostError("it was replaced by another table")
         if since.at > until.at:
             raise ChangesLostError(f"it went back from version {since.at} to {until.at}: it was restored from a copy")
+        if since.shape != until.shape:
+            raise ChangesLostError("its columns are other ones than before")
         mark = self._log.mark(since.at)
         if mark != since.mark:
             reason = "is another one now: it was restored from a copy, or made anew" if mark else "is not kept any more"
             raise ChangesLostError(f"version {since.at} of its log {reason}")
 
     def _files(self, columns: Sequence[str]) -> DataFiles:
+        return DataFiles(self._place, self._file_columns(columns), self._must_allow)
+
+    def _file_columns(self, columns: Sequence[str]) -> list[FileColumn]:
         shown = {field["name"]: field for field in self._described.schema["fields"]}
-        found = [self._file_column(shown[name]) for name in columns]
-        return DataFiles(self._place, found, self._must_allow)
+        return [self._file_column(shown[name]) for name in columns]
 
     def _file_column(self, shown: Mapping[str, Any]) -> FileColumn:
         is_mapped = self._described.configuration.get(_MAPPING, "none") != "none"

@@ -9,7 +9,7 @@ Both are exact, so whoever follows a table need not know which it was.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -106,19 +106,31 @@ def taken(
 
     ``known`` says how far each was followed before; all are compared as a whole if that ``is_asked`` for."""
     try:
-        now = {table.name: source.newest(_relation(table)) for table in tables}
+        names = {table.name: _columns(table, source) for table in tables}
+        now = {table.name: source.newest(_relation(table), names[table.name]) for table in tables}
         found = []
         for table in tables:
             check()
-            after = Followed(now[table.name], created.get(table.name, 0), len(table.schema))
-            found.append(_taken(table, source, known[table.name], after, transaction, is_asked=is_asked))
+            after = Followed(now[table.name], created.get(table.name, 0))
+            found.append(
+                _taken(table, names[table.name], source, known[table.name], after, transaction, is_asked=is_asked)
+            )
     except OSError as error:
         raise TidemarkError("source", f"the source cannot be read: {error}") from error
     return found
 
 
+def _columns(table: Table, source: Source) -> tuple[str, ...]:
+    """The columns of the source that a table takes; an error if they do not fit it any more."""
+    found = source.columns(_relation(table))
+    names = taken_columns(table, found)
+    must_have_all(table, found)
+    return names
+
+
 def _taken(
     table: Table,
+    names: Sequence[str],
     source: Source,
     before: Followed | None,
     after: Followed,
@@ -127,17 +139,12 @@ def _taken(
     is_asked: bool,
 ) -> Taken:
     relation, now = _relation(table), after.position
-    columns = source.columns(relation)
-    names = taken_columns(table, columns)
-    must_have_all(table, columns)
     if before is None:
         rows = _named(source.snapshot(relation, now, names), table)
         return Taken(table, delta_tables.net(delta_tables.weighted(rows)), after)
     if before == after and not is_asked:
         return Taken(table, delta_tables.no_change(table.schema), after, is_moved=False)
     why = "RESYNC asks for it" if is_asked else None
-    if before.width != after.width:
-        why = why or "it has more columns than before"
     if why is None:
         try:
             moved = source.changes(relation, before.position, now, names)
@@ -159,11 +166,13 @@ def apply(found: list[Taken], transaction: Receiving) -> dict[str, str | None]:
 
 def counted(found: list[Taken]) -> dict[str, tuple[int, int]]:
     """How many rows came and went, by table."""
-    counts = {}
-    for one in found:
-        came = delta_tables.size(delta_tables.inserted(one.delta))
-        counts[one.table.name] = (came, delta_tables.size(one.delta) - came)
-    return counts
+    return {one.table.name: came_and_went(one.delta) for one in found}
+
+
+def came_and_went(delta: pa.Table) -> tuple[int, int]:
+    """How many rows a net change inserts and deletes."""
+    came = delta_tables.size(delta_tables.inserted(delta))
+    return came, delta_tables.size(delta) - came
 
 
 def _net(moved: pa.Table, table: Table) -> pa.Table:

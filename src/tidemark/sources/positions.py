@@ -21,19 +21,18 @@ STATUSES: Final = (ACTIVE, PAUSED, STOPPED)
 
 @dataclass(frozen=True)
 class Followed:
-    """How far a table was followed; ``born`` is the version that created it, ``width`` how many columns it had."""
+    """How far a table was followed; ``born`` is the version that created it."""
 
     position: Position
     born: int
-    width: int
 
     def to_note(self) -> str:
-        return json.dumps({**self.position.to_json(), "born": self.born, "width": self.width})
+        return json.dumps({**self.position.to_json(), "born": self.born})
 
     @staticmethod
     def of_note(text: str) -> Followed:
         shown = json.loads(text)
-        return Followed(Position.of_json(shown), int(shown["born"]), int(shown["width"]))
+        return Followed(Position.of_json(shown), int(shown["born"]))
 
 
 @dataclass(frozen=True)

@@ -22,18 +22,20 @@ class Position:
     """How far a relation is known: where its history stands, and whose history that is.
 
     ``identity`` is what the source calls the relation: another one under the same name has another. ``mark`` is what
-    was found at ``at``: if something else stands there later, the history was replaced."""
+    was found at ``at``: if something else stands there later, the history was replaced. ``shape`` stands for the columns
+    that are followed, and how they are stored."""
 
     at: int
     identity: str
     mark: str = ""
+    shape: str = ""
 
     def to_json(self) -> dict[str, object]:
-        return {"at": self.at, "identity": self.identity, "mark": self.mark}
+        return {"at": self.at, "identity": self.identity, "mark": self.mark, "shape": self.shape}
 
     @staticmethod
     def of_json(shown: Mapping[str, object]) -> Position:
-        return Position(int(str(shown["at"])), str(shown["identity"]), str(shown.get("mark", "")))
+        return Position(int(str(shown["at"])), *(str(shown[name]) for name in ("identity", "mark", "shape")))
 
     def __str__(self) -> str:
         return json.dumps(self.to_json())
@@ -49,8 +51,8 @@ class Source(Protocol):
     def columns(self, relation: str) -> tuple[SourceColumn, ...]:
         """The columns that a relation has now."""
 
-    def newest(self, relation: str) -> Position:
-        """Where the relation stands now. What is asked up to there does not change any more."""
+    def newest(self, relation: str, columns: Sequence[str]) -> Position:
+        """Where the relation stands now, for whoever follows these columns. What is asked up to there does not change any more."""
 
     def snapshot(self, relation: str, at: Position, columns: Sequence[str]) -> pa.Table:
         """All rows at a position, with these columns, by these names."""

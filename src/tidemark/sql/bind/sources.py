@@ -24,8 +24,20 @@ from tidemark.sql.parse.text import Source
 
 def bind_source_table(statement: CreateSourceTable, found: Sequence[SourceColumn], source: Source) -> Table:
     """The table that follows a relation of a source, which has these columns now."""
-    text = _whole(statement, found) if statement.tree is None else _listed(statement, source.dialect)
-    dialect = "postgres" if statement.tree is None else source.dialect
+    if statement.tree is None:
+        table = _bound(statement, _whole(statement, found), "postgres")
+    else:
+        table = bind_listed(statement, source)
+    taken_columns(table, found)
+    return table
+
+
+def bind_listed(statement: CreateSourceTable, source: Source) -> Table:
+    """A table whose columns are listed, whatever its source has."""
+    return _bound(statement, _listed(statement, source.dialect), source.dialect)
+
+
+def _bound(statement: CreateSourceTable, text: str, dialect: str) -> Table:
     [(parsed, its)] = parse_script(Source(text, dialect))
     assert isinstance(parsed, CreateTable)
     try:
@@ -34,9 +46,12 @@ def bind_source_table(statement: CreateSourceTable, found: Sequence[SourceColumn
         raise error.without_place() from error
     if any(value is not None for value in table.defaults):
         raise TidemarkError("unsupported", "a column that comes from a source has no DEFAULT")
-    origin = Origin(statement.source, statement.relation, whole=statement.tree is None)
-    taken_columns(replace(table, origin=origin), found)
-    return replace(table, origin=origin)
+    return replace(table, origin=origin_of(statement))
+
+
+def origin_of(statement: CreateSourceTable) -> Origin:
+    """Where the rows come from that a statement asks for."""
+    return Origin(statement.source, statement.relation, whole=statement.tree is None)
 
 
 def taken_columns(table: Table, found: Sequence[SourceColumn]) -> tuple[str, ...]:

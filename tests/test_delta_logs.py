@@ -1,0 +1,277 @@
+"""Logs of Delta tables as writers that are not at hand write them: deletion vectors, mapped columns, checkpoints."""
+
+from __future__ import annotations
+
+import binascii
+import json
+import struct
+import uuid
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tidemark as tm
+from tests.support import changes_at, rows
+from tidemark.sources.delta import DeltaSource
+from tidemark.sources.protocol import ChangesLostError
+from tidemark.sources.vectors import Vector, deleted_rows
+
+Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+
+
+# Deletion vectors
+
+
+def container(kind: str, lows: list[int]) -> bytes:
+    if kind == "array":
+        return b"".join(struct.pack("<H", low) for low in lows)
+    if kind == "bits":
+        bitmap = bytearray(8192)
+        for low in lows:
+            bitmap[low // 8] |= 1 << low % 8
+        return bytes(bitmap)
+    runs: list[list[int]] = []
+    for low in lows:
+        if runs and low == runs[-1][1] + 1:
+            runs[-1][1] = low
+        else:
+            runs.append([low, low])
+    return struct.pack("<H", len(runs)) + b"".join(struct.pack("<HH", a, b - a) for a, b in runs)
+
+
+def roaring(numbers: Iterable[int], *, with_runs: bool) -> bytes:
+    """The portable form of a bitmap of 32-bit numbers, as the specification of roaring bitmaps says it."""
+    groups: dict[int, list[int]] = {}
+    for number in sorted(numbers):
+        groups.setdefault(number >> 16, []).append(number & 0xFFFF)
+    size = len(groups)
+    heads = b"".join(struct.pack("<HH", key, len(lows) - 1) for key, lows in groups.items())
+    kinds = ["run" if with_runs else "bits" if len(lows) > 4096 else "array" for lows in groups.values()]
+    bodies = [container(kind, lows) for kind, lows in zip(kinds, groups.values(), strict=True)]
+    if with_runs:
+        flags = bytearray((size + 7) // 8)
+        for place in range(size):
+            flags[place // 8] |= 1 << place % 8
+        begin = struct.pack("<I", 12347 | (size - 1) << 16) + bytes(flags)
+    else:
+        begin = struct.pack("<II", 12346, size)
+    offsets = b"\0" * (4 * size) if not with_runs or size >= 4 else b""
+    return begin + heads + offsets + b"".join(bodies)
+
+
+def vector_bytes(numbers: Iterable[int], *, with_runs: bool = False) -> bytes:
+    buckets: dict[int, list[int]] = {}
+    for number in numbers:
+        buckets.setdefault(number >> 32, []).append(number & 0xFFFFFFFF)
+    found = struct.pack("<Iq", 1681511377, len(buckets))
+    for upper, lows in sorted(buckets.items()):
+        found += struct.pack("<I", upper) + roaring(lows, with_runs=with_runs)
+    return found
+
+
+def z85(data: bytes) -> str:
+    text = ""
+    for start in range(0, len(data), 4):
+        value = int.from_bytes(data[start : start + 4], "big")
+        text += "".join(Z85[value // 85**place % 85] for place in (4, 3, 2, 1, 0))
+    return text
+
+
+def inline(numbers: Iterable[int]) -> dict[str, Any]:
+    data = vector_bytes(numbers)
+    padded = data + b"\0" * (-len(data) % 4)
+    return {"storageType": "i", "pathOrInlineDv": z85(padded), "sizeInBytes": len(data), "cardinality": 1}
+
+
+def in_file(table: Path, numbers: Iterable[int]) -> dict[str, Any]:
+    """A deletion vector in a file of its own, behind another one, in a folder below the table."""
+    data, name = vector_bytes(numbers), uuid.uuid4()
+    before = b"\x01" + struct.pack(">i", 3) + b"xyz" + struct.pack(">I", binascii.crc32(b"xyz"))
+    folder = table / "ab"
+    folder.mkdir(exist_ok=True)
+    block = struct.pack(">i", len(data)) + data + struct.pack(">I", binascii.crc32(data))
+    (folder / f"deletion_vector_{name}.bin").write_bytes(before + block)
+    said = "ab" + z85(name.bytes)
+    return {
+        "storageType": "u",
+        "pathOrInlineDv": said,
+        "offset": len(before),
+        "sizeInBytes": len(data),
+        "cardinality": 1,
+    }
+
+
+NUMBERS = st.sets(
+    st.integers(0, 300) | st.integers(65_000, 66_000) | st.sampled_from([2**32, 2**32 + 5, 2**33, 70 * 65_536]),
+    min_size=1,
+)
+
+
+@given(NUMBERS, st.booleans(), st.booleans())
+def test_deletion_vectors_are_read(numbers: set[int], with_runs: bool, is_dense: bool) -> None:
+    wanted = numbers | (set(range(10_000, 16_000)) if is_dense else set())
+    data = vector_bytes(wanted, with_runs=with_runs)
+    block = struct.pack(">i", len(data)) + data + struct.pack(">I", binascii.crc32(data))
+    assert deleted_rows(Vector("p", "file:///x", 0, len(data)), lambda path: block) == wanted
+
+
+def commit(table: Path, *actions: dict[str, Any]) -> None:
+    log = table / "_delta_log"
+    version = len(list(log.glob("*.json")))
+    (log / f"{version:020d}.json").write_text("\n".join(json.dumps(action) for action in actions))
+
+
+def actions_of(table: Path, version: int, kind: str) -> list[dict[str, Any]]:
+    lines = (table / "_delta_log" / f"{version:020d}.json").read_text().splitlines()
+    return [action[kind] for action in map(json.loads, lines) if kind in action]
+
+
+FEATURES = {"minReaderVersion": 3, "minWriterVersion": 7}
+VECTORS = {**FEATURES, "readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+
+
+def test_a_table_with_deletion_vectors_is_followed(tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    write_deltalake(str(table), pa.table({"id": list(range(10))}))
+    (add,) = actions_of(table, 0, "add")
+
+    def marked(vector: dict[str, Any] | None) -> dict[str, Any]:
+        return {**add, "deletionVector": vector} if vector else add
+
+    def step(before: dict[str, Any] | None, after: dict[str, Any] | None, **more: Any) -> None:
+        remove = {**marked(before), "deletionTimestamp": 1}
+        commit(table, {"protocol": VECTORS}, {"remove": remove}, {"add": marked(after)}, *more.values())
+
+    with tm.connect("duckdb", allow_paths=[tmp_path]) as db:
+        db.execute(f"CREATE SOURCE s TYPE delta OPTIONS (path '{tmp_path}')")
+        db.execute("CREATE TABLE t FROM SOURCE s RELATION 't'")
+        assert db.pull() == 10
+        first, second = inline([1, 3]), in_file(table, [1, 3, 9])
+        step(None, first)
+        assert db.pull() == 2 and changes_at(db, "t") == {(1,): -1, (3,): -1}
+        step(first, second)
+        step(second, third := inline([9, 0]))
+        assert db.pull() == 4, "over two versions: 1 and 3 came back"
+        assert changes_at(db, "t") == {(1,): 1, (3,): 1, (9,): -1, (0,): -1}
+        commit(table, {"remove": {**marked(third), "deletionTimestamp": 1}})
+        assert db.pull() == 8 and rows(db.query("SELECT * FROM t")) == []
+        commit(table, {"add": marked(third)})
+        db.execute("CREATE TABLE again FROM SOURCE s RELATION 't' KEY (id)")
+        assert db.pull() == 16
+        assert rows(db.query("SELECT * FROM again")) == [(n,) for n in range(1, 9)]
+        wrong = {**second, "sizeInBytes": second["sizeInBytes"] + 4}
+        step(third, wrong)
+        with pytest.raises(tm.StorageError, match=r"the deletion vector in ab/.* is not what the log says"):
+            db.pull()
+
+
+# What the log says of columns
+
+
+def test_columns_that_are_mapped_by_name_are_followed(tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    files = pa.table({"c1": [1, 2], "c2": pa.array([{"c3": 5}, None], pa.struct([("c3", pa.int64())]))})
+    (table / "_delta_log").mkdir(parents=True)
+    pq.write_table(files, table / "a b.parquet")
+
+    def field(name: str, physical: str, type_: Any) -> dict[str, Any]:
+        metadata = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": physical}
+        return {"name": name, "type": type_, "nullable": True, "metadata": metadata}
+
+    inner = {"type": "struct", "fields": [field("Deep", "c3", "long")]}
+
+    def described(*fields: dict[str, Any], mode: str = "name") -> dict[str, Any]:
+        schema = json.dumps({"type": "struct", "fields": fields})
+        metadata = {"id": "one", "format": {"provider": "parquet"}, "schemaString": schema, "partitionColumns": ["p"]}
+        return {"metaData": {**metadata, "configuration": {"delta.columnMapping.mode": mode}}}
+
+    columns = [field("id", "c1", "long"), field("more", "c2", inner), field("p", "c9", "string")]
+    add = {
+        "path": "a%20b.parquet",
+        "partitionValues": {"c9": "x"},
+        "size": 1,
+        "modificationTime": 1,
+        "dataChange": True,
+    }
+    protocol = {"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}}
+    commit(table, protocol, described(*columns), {"add": add})
+    with tm.connect("duckdb", allow_paths=[tmp_path]) as db:
+        db.execute(f"CREATE SOURCE s TYPE delta OPTIONS (path '{tmp_path}')")
+        db.execute("CREATE TABLE t FROM SOURCE s RELATION 't'")
+        assert db.pull() == 2
+        assert rows(db.query("SELECT id, (more).deep, p FROM t")) == [(1, 5, "x"), (2, None, "x")]
+        # A column is dropped, and another one of its name comes: no file says so.
+        commit(table, described(field("id", "c8", "long"), *columns[1:]))
+        assert db.pull() == 4 and rows(db.query("SELECT id, p FROM t")) == [(None, "x"), (None, "x")]
+        commit(table, described(*columns, mode="id"))
+        with pytest.raises(tm.UnsupportedError, match="maps columns by 'id'"):
+            db.pull()
+
+
+def test_what_readers_would_have_to_understand_is_refused_by_name(tmp_path: Path) -> None:
+    write_deltalake(str(tmp_path / "t"), pa.table({"id": [1]}))
+    commit(tmp_path / "t", {"protocol": {**FEATURES, "readerFeatures": ["typeWidening"], "writerFeatures": []}})
+    with pytest.raises(tm.UnsupportedError, match="the feature 'typeWidening'"):
+        DeltaSource(str(tmp_path), print).columns("t")
+    commit(tmp_path / "t", {"protocol": {"minReaderVersion": 4, "minWriterVersion": 7}})
+    with pytest.raises(tm.UnsupportedError, match="version 4 of the protocol"):
+        DeltaSource(str(tmp_path), print).columns("t")
+
+
+# Checkpoints
+
+
+def in_parts(table: Path, version: int) -> None:
+    """Split a checkpoint into two files."""
+    log = table / "_delta_log"
+    whole = log / f"{version:020d}.checkpoint.parquet"
+    found = pq.read_table(whole)
+    half = found.num_rows // 2
+    for number, part in enumerate((found.slice(0, half), found.slice(half)), 1):
+        pq.write_table(part, log / f"{version:020d}.checkpoint.{number:010d}.{2:010d}.parquet")
+    whole.unlink()
+
+
+@pytest.mark.parametrize("parts", [False, True])
+def test_a_log_whose_beginning_is_gone_is_read_from_its_checkpoint(tmp_path: Path, parts: bool) -> None:
+    table = tmp_path / "t"
+    for number in range(4):
+        write_deltalake(str(table), pa.table({"id": [number], "p": [f"x{number}"]}), mode="append", partition_by=["p"])
+    before = DeltaSource(str(tmp_path), lambda path: None).newest("t", ["id"])
+    DeltaTable(str(table)).create_checkpoint()
+    write_deltalake(
+        str(table),
+        pa.table({"id": [9], "p": [None]}, pa.schema([("id", pa.int64()), ("p", pa.string())])),
+        mode="append",
+    )
+    if parts:
+        in_parts(table, 3)
+    for number in range(3):
+        (table / "_delta_log" / f"{number:020d}.json").unlink()
+    source = DeltaSource(str(tmp_path), lambda path: None)
+    now = source.newest("t", ["id"])
+    assert now.at == 4
+    assert sorted(source.snapshot("t", now, ["id"]).column("id").to_pylist()) == [0, 1, 2, 3, 9]
+    assert sorted(source.changes("t", before, now, ["id"]).column("id").to_pylist()) == [9]
+    with pytest.raises(ChangesLostError, match="is not kept any more"):
+        source.changes("t", replace(before, at=1), now, ["id"])
+
+
+def test_a_log_with_a_gap_is_told(tmp_path: Path) -> None:
+    for number in range(3):
+        write_deltalake(str(tmp_path / "t"), pa.table({"id": [number]}), mode="append")
+    (tmp_path / "t" / "_delta_log" / f"{1:020d}.json").unlink()
+    source = DeltaSource(str(tmp_path), lambda path: None)
+    with pytest.raises(tm.StorageError, match="version"):
+        source.snapshot("t", source.newest("t", ["id"]), ["id"])
+    (tmp_path / "t" / "_delta_log" / f"{2:020d}.json").write_text("{no json")
+    with pytest.raises(tm.StorageError, match="is no entry"):
+        DeltaSource(str(tmp_path), lambda path: None).newest("t", ["id"])
