@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import tidemark as tm
-from tests.support import check_invariant, rows
+from tests.foreign import Foreign
+from tests.support import bag_of, check_invariant, rows
 
 pytestmark = pytest.mark.slow
 
@@ -104,3 +105,23 @@ def test_what_lags_and_its_log_survive_kill_9(tmp_path: Path) -> None:
         with tm.connect(target) as db:
             last = check_lagging_after_crash(db, acknowledged)
     assert last >= 6, "the workers hardly committed anything: the test proves nothing"
+
+
+def check_pulled_after_crash(db: tm.Database, sale: Foreign, bonus: Foreign) -> None:
+    """What was committed is whole; another pull takes what is missing, once."""
+    check_invariant(db)
+    db.pull()
+    assert bag_of(db.query("SELECT * FROM sale")) == sale.content()
+    assert bag_of(db.query("SELECT * FROM bonus")) == bonus.content()
+    check_invariant(db)
+    assert db.pull() == 0
+
+
+def test_pulls_survive_kill_9(tmp_path: Path) -> None:
+    worker, folder = Path(__file__).parent / "crash_pull_worker.py", tmp_path / "foreign"
+    target, generator, last = f"duckdb:{tmp_path / 'data.duckdb'}", random.Random(20240301), 0
+    for _ in range(8):
+        last = killed_after(target, last + 1, generator.randint(1, 3), generator.uniform(0, 0.15), worker)
+        with tm.connect(target, allow_paths=[folder]) as db:
+            check_pulled_after_crash(db, Foreign(folder / "sale"), Foreign(folder / "bonus"))
+    assert last >= 8

@@ -112,9 +112,8 @@ def taken(
         for table in tables:
             check()
             after = Followed(now[table.name], created.get(table.name, 0))
-            found.append(
-                _taken(table, names[table.name], source, known[table.name], after, transaction, is_asked=is_asked)
-            )
+            named, before = names[table.name], known[table.name]
+            found.append(_taken(table, named, source, before, after, transaction, is_asked=is_asked))
     except OSError as error:
         raise TidemarkError("source", f"the source cannot be read: {error}") from error
     return found

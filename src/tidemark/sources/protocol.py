@@ -22,8 +22,8 @@ class Position:
     """How far a relation is known: where its history stands, and whose history that is.
 
     ``identity`` is what the source calls the relation: another one under the same name has another. ``mark`` is what
-    was found at ``at``: if something else stands there later, the history was replaced. ``shape`` stands for the columns
-    that are followed, and how they are stored."""
+    was found at ``at``: if something else stands there later, the history was replaced. ``shape`` stands for the
+    columns that are followed, and how they are stored."""
 
     at: int
     identity: str
@@ -52,7 +52,8 @@ class Source(Protocol):
         """The columns that a relation has now."""
 
     def newest(self, relation: str, columns: Sequence[str]) -> Position:
-        """Where the relation stands now, for whoever follows these columns. What is asked up to there does not change any more."""
+        """Where the relation stands now, for whoever follows these columns. What is asked up to there does not change
+        any more."""
 
     def snapshot(self, relation: str, at: Position, columns: Sequence[str]) -> pa.Table:
         """All rows at a position, with these columns, by these names."""
