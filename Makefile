@@ -7,7 +7,7 @@ WORKERS ?= auto
 CLUSTER_TESTS ?= tests/conformance tests/test_pandas.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all test-long test-cluster check format hunt bench lock clean FORCE
+.PHONY: help run run-pipeline test test-all test-long test-cluster check format hunt bench lock clean FORCE
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -20,6 +20,10 @@ help: ## Show this list
 run: .venv/.ready ## Run the inventory example (ENGINE=spark or duckdb)
 	@if [ "$(ENGINE)" = spark ]; then JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME || exit 1; fi; \
 	  .venv/bin/tidemark run examples/inventory/inventory.sql --engine $(ENGINE)
+
+run-pipeline: .venv/.ready ## Run the pipeline over Delta tables of others (ENGINE=spark or duckdb)
+	@if [ "$(ENGINE)" = spark ]; then JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME || exit 1; fi; \
+	  .venv/bin/python examples/pipeline/pipeline.py $(ENGINE)
 
 # The quick run has every law and engine with a smaller budget (tests/effort.py). Java compiles less of what runs briefly.
 PYTEST = start=$$(date +%s); JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && \

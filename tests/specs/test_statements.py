@@ -44,6 +44,9 @@ EXAMPLES = {
     "SHOW TABLES": Kind.ANSWER,
     "BACKUP TO 'copy'": Kind.ANSWER,
     "CHECKPOINT": Kind.ANSWER,
+    "CREATE SOURCE s TYPE delta OPTIONS (path 'p')": Kind.DEFINITION,
+    "CREATE TABLE t FROM SOURCE s RELATION 'r'": Kind.CREATION,
+    "ALTER SOURCE s PAUSE": Kind.ANSWER,
 }
 
 
