@@ -118,12 +118,12 @@ class DeltaLog:
         if metadata is None or protocol is None:
             raise self._damaged(f"it does not say what the table is at version {version}")
         self._must_be_understood(protocol)
-        return Described(
-            metadata["id"],
-            json.loads(metadata["schemaString"]),
-            tuple(metadata.get("partitionColumns") or ()),
-            dict(metadata.get("configuration") or {}),
-        )
+        try:
+            schema = json.loads(metadata["schemaString"])
+            partitioned_by = tuple(metadata.get("partitionColumns") or ())
+            return Described(metadata["id"], schema, partitioned_by, dict(metadata.get("configuration") or {}))
+        except (KeyError, ValueError) as error:
+            raise self._damaged(f"what it says of the table cannot be understood: {error}") from error
 
     def files(self, version: int) -> list[DataFile]:
         """The files that hold the rows of a version."""

@@ -139,8 +139,7 @@ def _taken(
 ) -> Taken:
     relation, now = _relation(table), after.position
     if before is None:
-        rows = _named(source.snapshot(relation, now, names), table)
-        return Taken(table, delta_tables.net(delta_tables.weighted(rows)), after)
+        return Taken(table, _first(_named(source.snapshot(relation, now, names), table), table), after)
     if before == after and not is_asked:
         return Taken(table, delta_tables.no_change(table.schema), after, is_moved=False)
     why = "RESYNC asks for it" if is_asked else None
@@ -172,6 +171,17 @@ def came_and_went(delta: pa.Table) -> tuple[int, int]:
     """How many rows a net change inserts and deletes."""
     came = delta_tables.size(delta_tables.inserted(delta))
     return came, delta_tables.size(delta) - came
+
+
+def _first(rows: pa.Table, table: Table) -> pa.Table:
+    """The change that brings an empty table to these rows. That no row is there twice is seen by the key, if there is
+    one, for much less than by whole rows."""
+    made = delta_tables.weighted(rows)
+    key = [table.schema[position].name for position in table.primary_key]
+    is_plain = key and not any(pa.types.is_nested(rows.schema.field(name).type) for name in key)
+    if is_plain and rows.group_by(key).aggregate([]).num_rows == rows.num_rows:
+        return made
+    return delta_tables.net(made)
 
 
 def _net(moved: pa.Table, table: Table) -> pa.Table:

@@ -139,7 +139,8 @@ class Table:
     @property
     def definition(self) -> str:
         """The statements that made the table what it is."""
-        return ";\n".join((self.text, *(text for text, _ in self.alterations)))
+        from_source = "" if self.origin is None else f" FROM {self.origin}"
+        return ";\n".join((f"{self.text}{from_source}", *(text for text, _ in self.alterations)))
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,10 @@ class Origin:
     relation: str
     whole: bool
 
+    def __str__(self) -> str:
+        relation = self.relation.replace("'", "''")
+        return f"SOURCE {self.source} RELATION '{relation}'"
+
 
 @dataclass(frozen=True)
 class SourceColumn:
