@@ -47,7 +47,7 @@ def pull(db: tm.Database) -> None:
     db.execute(SCRIPT.read_text())
     before = db.version
     rows = db.pull()
-    print(f"pulled {rows} rows, version {db.version}")
+    print(f"pulled {rows} rows")
     for view in ("revenue", "without_orders"):
         for change in sorted(db.changes(view, since=before).to_pylist(), key=str):
             sign = "+" if change["_weight"] > 0 else "-"

@@ -102,7 +102,9 @@ def test_the_same_script_again_refills_nothing(db: tm.Database, lake: Path) -> N
     version = db.version
     db.execute(script(lake))
     assert db.pull() == 0
-    assert db.version == version, "nothing was to be done"
+    made = range(version + 1, db.version + 1)
+    assert len(made) <= 1 and not any(rows_as_dicts(db.trace(one)) for one in made), "nothing was to be done"
+    assert db.changes("sale", since=version).num_rows == db.changes("total", since=version).num_rows == 0
     db.execute("CREATE OR REPLACE MATERIALIZED VIEW total AS SELECT grp, 1 AS n, NULL::DECIMAL AS bonus FROM sale")
     assert rows(db.query("SELECT * FROM total")) == [("a", 1, None)]
 
@@ -392,3 +394,54 @@ def test_definitions_that_are_wrong(db: tm.Database, lake: Path) -> None:
     refused(db, "CREATE TABLE own FROM SOURCE lake RELATION 'sale'", "exists")
     refused(db, "CREATE OR REPLACE TABLE own FROM SOURCE lake RELATION 'sale'", "wrong_kind")
     refused(db, "CREATE SINK s TYPE postgres", "unsupported")
+
+
+def test_rules_and_pairs_see_what_a_pull_did(db: tm.Database, lake: Path) -> None:
+    sale = Foreign(lake / "sale", feed=True)
+    sale.write([(1, "a", 100), (2, "b", 200)])
+    db.execute(f"""
+        CREATE SOURCE lake TYPE delta OPTIONS (path '{lake}');
+        CREATE TABLE sale FROM SOURCE lake RELATION 'sale' KEY (id);
+        CREATE TABLE moved (id BIGINT, was VARCHAR, now VARCHAR);
+        CREATE RULE r ON UPDATE OF grp ON sale DO INSERT INTO moved SELECT new_id, old_grp, new_grp FROM updated;
+        ACTIVATE RULE r;
+    """)
+    assert db.pull() == 2 and rows(db.query("SELECT * FROM moved")) == []
+    sale.update("id = 2", grp="'c'")
+    sale.delete("id = 1")
+    assert db.pull() == 3 and rows(db.query("SELECT * FROM moved")) == [(2, "b", "c")]
+    paired = rows_as_dicts(db.changes("sale", since=db.version - 1, paired=True))
+    assert sorted(change["_change"] for change in paired) == ["deleted", "updated"]
+
+
+def test_a_pull_that_takes_too_long_is_ended_and_can_be_done_again(db: tm.Database, lake: Path) -> None:
+    Foreign(lake / "sale").write([(1, "a", 100)])
+    db.execute(f"CREATE SOURCE lake TYPE delta OPTIONS (path '{lake}')")
+    db.execute("CREATE TABLE sale FROM SOURCE lake RELATION 'sale'")
+    with pytest.raises(tm.TidemarkError) as error:
+        db.pull(timeout=1e-9)
+    assert error.value.code == "timeout"
+    with pytest.raises(tm.TidemarkError, match="is no span of time"):
+        db.pull(timeout="soon")
+    assert shown(db)["status"] == "active"
+    assert db.pull(timeout="1 min") == 1
+
+
+def test_pulls_go_on_in_another_process_and_in_a_copy(tmp_path: Path, lake: Path) -> None:
+    sale, target = Foreign(lake / "sale"), f"duckdb:{tmp_path / 'x.duckdb'}"
+    sale.write([(1, "a", 100)])
+    with tm.connect(target, allow_paths=[lake]) as db:
+        db.execute(f"CREATE SOURCE lake TYPE delta OPTIONS (path '{lake}')")
+        db.execute("CREATE TABLE sale (id BIGINT, grp VARCHAR) FROM SOURCE lake RELATION 'sale' KEY (id)")
+        db.execute("ALTER TABLE sale ADD COLUMN amount DECIMAL(8, 2)")
+        assert db.pull() == 1
+        db.backup(tmp_path / "copy.duckdb")
+    sale.write([(2, "b", 200)])
+    for place in (target, f"duckdb:{tmp_path / 'copy.duckdb'}"):
+        with tm.connect(place, allow_paths=[lake]) as db:
+            refused(db, "INSERT INTO sale VALUES (1, 'a', 1)", "read_only")
+            assert db.pull() == 1
+            assert rows(db.query("SELECT * FROM sale")) == [(1, "a", Decimal("1.00")), (2, "b", Decimal("2.00"))]
+            assert changes_at(db, "sale") == {(2, "b", Decimal("2.00")): 1}
+    with tm.connect(target) as db, pytest.raises(tm.TidemarkError, match="a source may not read"):
+        db.pull()

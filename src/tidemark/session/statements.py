@@ -38,6 +38,7 @@ from tidemark.session.options import AllowedPaths
 from tidemark.sql.bind.changes import BoundChange, bind_change
 from tidemark.sql.bind.queries import QueryBinder
 from tidemark.sql.bind.views import Definition
+from tidemark.sql.catalog.catalog import Catalog
 from tidemark.sql.parse import statements as st
 from tidemark.sql.parse.as_of import version_at
 from tidemark.sql.parse.lagging import AlterLog, Refresh
@@ -239,11 +240,17 @@ def _alter_table(statement: st.AlterTable, transaction: Holder, source: Source) 
 
 
 def _create_source(statement: CreateSource, transaction: Holder, source: Source) -> None:
-    transaction.redefine(with_source(statement, transaction.catalog, source, _reading_of(transaction)))
+    _redefine(with_source(statement, transaction.catalog, source, _reading_of(transaction)), transaction)
 
 
 def _create_source_table(statement: CreateSourceTable, transaction: Holder, source: Source) -> None:
-    transaction.redefine(with_source_table(statement, transaction.catalog, source, _reading_of(transaction)))
+    _redefine(with_source_table(statement, transaction.catalog, source, _reading_of(transaction)), transaction)
+
+
+def _redefine(catalog: Catalog, transaction: Holder) -> None:
+    """Go on with other definitions. What is there already makes no version: such scripts are run every hour."""
+    if catalog is not transaction.catalog:
+        transaction.redefine(catalog)
 
 
 def _reading_of(transaction: Holder) -> Callable[[str], None]:
