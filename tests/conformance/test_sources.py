@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import shutil
+import threading
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +18,7 @@ from deltalake import DeltaTable, write_deltalake
 import tidemark as tm
 from tests.conformance.conftest import open_database
 from tests.foreign import Foreign
-from tests.support import changes_at, check_invariant, rows
+from tests.support import bag_of, changes_at, check_invariant, rows
 
 SPARK_VARIANTS = ("spark",)
 
@@ -385,6 +386,7 @@ def test_definitions_that_are_wrong(db: tm.Database, lake: Path) -> None:
     refused(db, "CREATE SOURCE s TYPE delta OPTIONS (place 'x')", "option")
     refused(db, "CREATE SOURCE s TYPE delta OPTIONS (path x)", "syntax")
     refused(db, "CREATE SOURCE s TYPE delta", "syntax")
+    refused(db, "CREATE SOURCE s TYPE delta OPTIONS (path 's3://bucket/lake')", "unsupported", "a file system")
     refused(
         db, "CREATE OR REPLACE SOURCE IF NOT EXISTS s TYPE delta OPTIONS (path 'x')", "syntax", "exclude each other"
     )
@@ -445,3 +447,46 @@ def test_pulls_go_on_in_another_process_and_in_a_copy(tmp_path: Path, lake: Path
             assert changes_at(db, "sale") == {(2, "b", Decimal("2.00")): 1}
     with tm.connect(target) as db, pytest.raises(tm.TidemarkError, match="a source may not read"):
         db.pull()
+
+
+def test_definitions_are_read_in_other_dialects(tmp_path: Path, lake: Path) -> None:
+    Foreign(lake / "sale").write([(1, "a", 100)])
+    target = f"duckdb:{tmp_path / 'x.duckdb'}"
+    for _ in range(2):
+        with tm.connect(target, dialect="spark", allow_paths=[lake]) as db:
+            db.execute(f"CREATE OR REPLACE SOURCE lake TYPE delta OPTIONS (path '{lake}')")
+            db.execute("CREATE OR REPLACE TABLE sale FROM SOURCE lake RELATION 'sale' KEY (`id`)")
+            db.execute(
+                "CREATE OR REPLACE TABLE some (`id` BIGINT, grp STRING) FROM SOURCE lake RELATION 'sale' KEY (id)"
+            )
+            db.pull()
+            assert rows(db.query("SELECT `id` FROM sale")) == [(1,)] and db.version == 4
+    with tm.connect(target) as db:
+        assert rows(db.query("SELECT * FROM some")) == [(1, "a")]
+
+
+def test_another_job_may_write_during_a_pull(lake: Path) -> None:
+    sale, bonus = Foreign(lake / "sale", feed=True), Foreign(lake / "bonus", parts=True)
+    for table in (sale, bonus):
+        table.write([])
+
+    def work() -> None:
+        for number in range(12):
+            sale.write([(number, "a", number)])
+            bonus.write([(number, "b", number), (number, None, None)])
+            if number % 4 == 3:
+                bonus.delete(f"id = {number - 1}")
+                sale.update("id > 3", amount="amount + 1")
+                bonus.compact()
+
+    with tm.connect("duckdb", allow_paths=[lake]) as db:
+        db.execute(script(lake))
+        job = threading.Thread(target=work)
+        job.start()
+        while job.is_alive():
+            db.pull()
+        job.join()
+        db.pull()
+        for table in (sale, bonus):
+            assert bag_of(db.query(f"SELECT * FROM {table.path.name}")) == table.content()
+        check_invariant(db)

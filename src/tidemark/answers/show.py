@@ -230,6 +230,7 @@ def sources(side: Side) -> pa.Table:
     texts = {
         "name": [one.name for one in found],
         "type": [one.kind for one in found],
+        "path": [one.options.get("path") for one in found],
         "status": [standing.status for standing in standings],
         "tables": [tables_shown(catalog, one.name) for one in found],
         "position": [positions_shown(catalog.tables_from(one.name), notes, created) for one in found],
@@ -239,7 +240,7 @@ def sources(side: Side) -> pa.Table:
     columns = {name: pa.array(values, pa.string()) for name, values in texts.items()}
     columns["version"] = pa.array([standing.version for standing in standings], pa.int64())
     columns["pulled"] = pa.array(pulled, pa.timestamp("us"))
-    order = ("name", "type", "status", "tables", "position", "version", "pulled", "compared", "error")
+    order = ("name", "type", "path", "status", "tables", "position", "version", "pulled", "compared", "error")
     return pa.table({name: columns[name] for name in order})
 
 

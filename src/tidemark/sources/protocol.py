@@ -35,7 +35,7 @@ class Position:
 
     @staticmethod
     def of_json(shown: Mapping[str, object]) -> Position:
-        return Position(int(str(shown["at"])), *(str(shown[name]) for name in ("identity", "mark", "shape")))
+        return Position(int(str(shown["at"])), *(str(shown.get(name, "")) for name in ("identity", "mark", "shape")))
 
     def __str__(self) -> str:
         return json.dumps(self.to_json())

@@ -84,6 +84,11 @@ def _options(cursor: Cursor) -> dict[str, str]:
             token = cursor.tokens[cursor.position - 1]
             raise cursor.source.error("option", f"{name!r} {why}", token, hint=f"options: {', '.join(_OPTIONS)}")
         options[name] = _quoted(cursor, f"the {name}")
+        if "://" in options[name]:
+            token = cursor.tokens[cursor.position - 1]
+            raise cursor.source.error(
+                "unsupported", "sources lie on a file system that this process can read", token, hint="give a folder"
+            )
         if not cursor.accept(","):
             break
     cursor.expect(")")
