@@ -271,7 +271,7 @@ def test_new_columns_stop_a_source_until_they_are_added_or_left_out(db: tm.Datab
     write_deltalake(str(sale.path), more, mode="append", schema_mode="merge")
     with pytest.raises(tm.TidemarkError, match=r"new column 'Tax' \(long\)") as error:
         db.pull()
-    assert error.value.hint is not None and 'ALTER TABLE sale ADD COLUMN "tax" BIGINT' in error.value.hint
+    assert error.value.hint is not None and 'ALTER TABLE "sale" ADD COLUMN "tax" BIGINT;' in error.value.hint
     refused(db, "ALTER TABLE sale ADD COLUMN nothing INT", "columns", "has no column 'nothing'")
     refused(db, "ALTER TABLE sale ADD COLUMN tax INT", "type", "is long in the source")
     db.execute("ALTER TABLE sale ADD COLUMN tax BIGINT")
@@ -281,6 +281,28 @@ def test_new_columns_stop_a_source_until_they_are_added_or_left_out(db: tm.Datab
     assert db.query("SELECT * FROM v").column_names == ["id", "grp", "amount"]
     write_deltalake(str(sale.path), pa.table({"id": [1]}), mode="overwrite", schema_mode="overwrite")
     with pytest.raises(tm.TidemarkError, match="has no column 'grp'"):
+        db.pull()
+
+
+def test_new_columns_are_added_if_that_is_asked_for(db: tm.Database, lake: Path) -> None:
+    sale = Foreign(lake / "sale")
+    sale.write([(1, "a", 100), (2, "b", 200)])
+    refused(db, f"CREATE SOURCE lake TYPE delta OPTIONS (path '{lake}', new_columns 'drop')", "option", "'drop'")
+    db.execute(f"CREATE SOURCE lake TYPE delta OPTIONS (path '{lake}', new_columns 'add')")
+    db.execute("CREATE TABLE sale FROM SOURCE lake RELATION 'sale' KEY (id)")
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT grp, COUNT(*) AS n FROM sale GROUP BY grp")
+    db.pull()
+    version = db.version
+    more = pa.table({"id": [3], "grp": ["a"], "amount": pa.array([None], pa.decimal128(8, 2)), "Tax": [7]})
+    write_deltalake(str(sale.path), more, mode="append", schema_mode="merge")
+    sale.delete("id = 1")
+    assert db.pull() == 2 and db.version == version + 1, "the column and the rows are one version"
+    assert rows(db.query("SELECT id, tax FROM sale")) == [(2, None), (3, 7)]
+    assert "columns are other ones" in shown(db)["compared"]
+    assert db.changes("v", since=version).num_rows == 0, "one row went and one came in the same group"
+    later = pa.table({"id": [4], "data": pa.array([b"x"])})
+    write_deltalake(str(sale.path), later, mode="append", schema_mode="merge")
+    with pytest.raises(tm.TidemarkError, match=r"new column 'data' \(binary\)"):
         db.pull()
 
 

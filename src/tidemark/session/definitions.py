@@ -30,9 +30,17 @@ from tidemark.rules.detached import DETACHED_TABLE
 from tidemark.rules.firings import dropped, timers, unwatched
 from tidemark.rules.graph import warnings
 from tidemark.sources.follow import MustAllow, opened
+from tidemark.sources.protocol import Source as Connection
 from tidemark.sql.bind.changes import table_for_change
 from tidemark.sql.bind.rules import bind_rule
-from tidemark.sql.bind.sources import bind_listed, bind_source_table, origin_of, taken_columns
+from tidemark.sql.bind.sources import (
+    addition,
+    bind_listed,
+    bind_source_table,
+    missing_columns,
+    origin_of,
+    taken_columns,
+)
 from tidemark.sql.bind.tables import bind_table
 from tidemark.sql.bind.triggers import check_lag
 from tidemark.sql.bind.views import Definition, bind_definition
@@ -41,7 +49,8 @@ from tidemark.sql.catalog.redefine import bind_alter, with_altered, with_replace
 from tidemark.sql.catalog.sources import SourceDefinition
 from tidemark.sql.parse import statements as st
 from tidemark.sql.parse.rules import CreateRule, SetActive
-from tidemark.sql.parse.sources import CreateSource, CreateSourceTable
+from tidemark.sql.parse.script import parse_script
+from tidemark.sql.parse.sources import ADD, NEW_COLUMNS, CreateSource, CreateSourceTable
 from tidemark.sql.parse.statements import Drop
 from tidemark.sql.parse.text import Source
 from tidemark.state.host import Host
@@ -122,6 +131,22 @@ def _source_named(name: str, catalog: Catalog) -> SourceDefinition:
         hint = f"sources: {known}" if known else "there are no sources yet: CREATE SOURCE first"
         raise TidemarkError("unknown_source", f"there is no source {name!r}", hint=hint)
     return found
+
+
+def with_new_columns(
+    definition: SourceDefinition, found: Connection, catalog: Catalog, must_allow: MustAllow
+) -> Catalog:
+    """The catalog with the columns that relations of a source have got, if that is what is to be done with them."""
+    if definition.options.get(NEW_COLUMNS) != ADD:
+        return catalog
+    for table in catalog.tables_from(definition.name):
+        assert table.origin is not None
+        for column in missing_columns(table, found.columns(table.origin.relation)):
+            if column.type is not None:
+                [(statement, source)] = parse_script(Source(addition(table, column), "postgres"))
+                assert isinstance(statement, st.AlterTable)
+                catalog = with_more_columns(statement, catalog, source, must_allow)
+    return catalog
 
 
 def with_views(statement: Definition, catalog: Catalog, source: Source) -> Catalog:

@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 
 from tidemark.errors import TidemarkError
 from tidemark.session.commit import check
+from tidemark.session.definitions import with_new_columns
 from tidemark.session.options import AllowedPaths
 from tidemark.session.transaction import Transaction
-from tidemark.sources.follow import Pulled, Taken, apply, came_and_went, counted, opened, stops, taken
+from tidemark.sources.follow import Pulled, Taken, apply, came_and_went, counted, opened, reading, stops, taken
 from tidemark.sources.positions import ACTIVE, PAUSED, STOPPED, Standing, followed_of, standing_of
 from tidemark.sources.protocol import Source
 from tidemark.sql.catalog.sources import SourceDefinition
@@ -80,7 +81,7 @@ class Pulling:
     def _pulled(self, definition: SourceDefinition, standing: Standing, transaction: Transaction) -> Pulled:
         store, name = self._store, definition.name
         source = opened(definition, self._allowed.must_let_read)
-        found = _taken(source, name, transaction, store, is_asked=standing.resync)
+        found = _taken(source, definition, transaction, is_asked=standing.resync)
         notes, compared = apply(found, transaction), {t.table.name: t.compared for t in found if t.compared}
         is_changed = transaction.statements > 0
         version = store.version + 1 if is_changed else standing.version
@@ -113,9 +114,14 @@ class Pulling:
         self._store.note({source_note(statement.name): standing.to_note()})
 
 
-def _taken(source: Source, name: str, transaction: Transaction, store: Store, *, is_asked: bool) -> list[Taken]:
+def _taken(source: Source, definition: SourceDefinition, transaction: Transaction, *, is_asked: bool) -> list[Taken]:
     """What the tables of a source take over, as far as they are followed in the store."""
-    tables, created = transaction.catalog.tables_from(name), store.created
+    with reading():
+        catalog = with_new_columns(definition, source, transaction.catalog, transaction.allowed.must_let_read)
+    if catalog is not transaction.catalog:
+        transaction.redefine(catalog)
+    store = transaction.store
+    tables, created = catalog.tables_from(definition.name), store.created
     known = {table.name: followed_of(table, store.notes, created) for table in tables}
     return taken(source, tables, known, created, transaction, store.stopping.check, is_asked=is_asked)
 
@@ -145,7 +151,7 @@ def _sources_previewed(transaction: Transaction) -> list[Pulled]:
         if standing.status == PAUSED:
             continue
         try:
-            several = _taken(opened(definition, read), name, transaction, store, is_asked=standing.resync)
+            several = _taken(opened(definition, read), definition, transaction, is_asked=standing.resync)
             check(store, transaction.catalog, {t.table.name: t.delta for t in several if t.delta.num_rows})
         except TidemarkError as error:
             if not stops(error):

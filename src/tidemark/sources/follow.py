@@ -9,7 +9,8 @@ Both are exact, so whoever follows a table need not know which it was.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -105,7 +106,7 @@ def taken(
     """What tables that follow a source take over. Where each stands is fixed before any is read.
 
     ``known`` says how far each was followed before; all are compared as a whole if that ``is_asked`` for."""
-    try:
+    with reading():
         names = {table.name: _columns(table, source) for table in tables}
         now = {table.name: source.newest(_relation(table), names[table.name]) for table in tables}
         found = []
@@ -114,9 +115,16 @@ def taken(
             after = Followed(now[table.name], created.get(table.name, 0))
             named, before = names[table.name], known[table.name]
             found.append(_taken(table, named, source, before, after, transaction, is_asked=is_asked))
+        return found
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """While a source is read: what its place says against that is told as an error of the source."""
+    try:
+        yield
     except OSError as error:
         raise TidemarkError("source", f"the source cannot be read: {error}") from error
-    return found
 
 
 def _columns(table: Table, source: Source) -> tuple[str, ...]:

@@ -80,15 +80,27 @@ def taken_columns(table: Table, found: Sequence[SourceColumn]) -> tuple[str, ...
     return tuple(names)
 
 
+def missing_columns(table: Table, found: Sequence[SourceColumn]) -> list[SourceColumn]:
+    """The columns that a relation has and a table has not that was to have all of them."""
+    assert table.origin is not None
+    known = {name.lower() for name in table.schema.names}
+    return [c for c in found if table.origin.whole and c.name.lower() not in known]
+
+
+def addition(table: Table, column: SourceColumn) -> str:
+    """The statement that adds a column, in the dialect of PostgreSQL."""
+    names = _quoted(table.name, "postgres"), _quoted(column.name.lower(), "postgres")
+    return f"ALTER TABLE {names[0]} ADD COLUMN {names[1]} {column.type}"
+
+
 def must_have_all(table: Table, found: Sequence[SourceColumn]) -> None:
     """Refuse that a relation has more columns than a table that was to have all of them."""
     assert table.origin is not None
-    added = [c for c in found if c.name.lower() not in {name.lower() for name in table.schema.names}]
-    if not (table.origin.whole and added):
+    missing = missing_columns(table, found)
+    if not missing:
         return
-    column = added[0]
-    add = f"ALTER TABLE {table.name} ADD COLUMN {_quoted(column.name.lower(), 'postgres')} {column.type}"
-    hint = f"{add}; or" if column.type is not None else f"{column.told} is not supported:"
+    column = missing[0]
+    hint = f"{addition(table, column)}; or" if column.type is not None else f"{column.told} is not supported:"
     raise TidemarkError(
         "columns",
         f"{table.origin.relation!r} of the source {table.origin.source!r} has a new column {column.name!r} "

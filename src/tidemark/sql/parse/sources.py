@@ -1,6 +1,6 @@
 """The statements about sources.
 
-CREATE [OR REPLACE] SOURCE [IF NOT EXISTS] s TYPE delta OPTIONS (path '…')
+CREATE [OR REPLACE] SOURCE [IF NOT EXISTS] s TYPE delta OPTIONS (path '…' [, new_columns 'stop' | 'add'])
 CREATE [OR REPLACE] TABLE [IF NOT EXISTS] t [(columns)] FROM SOURCE s RELATION 'r' [KEY (columns)]
 ALTER SOURCE s PAUSE | RESUME | RESYNC
 """
@@ -20,8 +20,11 @@ from tidemark.sql.parse.text import parse
 DELTA: Final = "delta"
 RESERVED_KINDS: Final = ("postgres", "files", "kafka", "mysql", "iceberg")
 """Kinds of sources that are kept for later."""
+NEW_COLUMNS: Final = "new_columns"
+STOP, ADD = "stop", "add"
 PAUSE, RESUME, RESYNC = "pause", "resume", "resync"
-_OPTIONS: Final = ("path",)
+_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {"path": (), NEW_COLUMNS: (STOP, ADD)}
+"""The options of a source; of some, the values that they can have."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,10 @@ def _options(cursor: Cursor) -> dict[str, str]:
             token = cursor.tokens[cursor.position - 1]
             raise cursor.source.error("option", f"{name!r} {why}", token, hint=f"options: {', '.join(_OPTIONS)}")
         options[name] = _quoted(cursor, f"the {name}")
-        if "://" in options[name]:
+        if _OPTIONS[name] and options[name] not in _OPTIONS[name]:
+            token, values = cursor.tokens[cursor.position - 1], " or ".join(map(repr, _OPTIONS[name]))
+            raise cursor.source.error("option", f"{name} is {options[name]!r}", token, hint=f"{name} is {values}")
+        if name == "path" and "://" in options[name]:
             token = cursor.tokens[cursor.position - 1]
             raise cursor.source.error(
                 "unsupported", "sources lie on a file system that this process can read", token, hint="give a folder"
