@@ -5,12 +5,27 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 import tidemark as tm
 from tidemark.engines.reference import ReferenceEngine
-from tidemark.state.tidemarks import Standing, Subscribed, note_name, numbered, result_note
+from tidemark.session.options import AllowedPaths
+from tidemark.sources.positions import Followed
+from tidemark.sources.positions import Standing as SourceStanding
+from tidemark.sources.protocol import Position
+from tidemark.state.tidemarks import (
+    Standing,
+    Subscribed,
+    note_name,
+    numbered,
+    position_note,
+    result_note,
+    source_note,
+)
 from tidemark.storage.commit import Commit
 from tidemark.storage.retention import Cut, LogLimits, Retained
 from tidemark.strategy.wave import Step, trace_of
@@ -69,6 +84,30 @@ def test_what_the_log_retains(text: str) -> None:
     assert Retained.of_note(text) == RETAINED[text]
 
 
+FOLLOWED = {
+    '{"at": 7, "identity": "one", "mark": "ab", "shape": "cd", "born": 3}': Followed(Position(7, "one", "ab", "cd"), 3),
+}
+SOURCES = {
+    '{"status": "active", "error": null, "pulled": null, "version": null, "compared": null, "resync": false}': (
+        SourceStanding()
+    ),
+    '{"status": "stopped", "error": "no", "pulled": "2026-01-31T12:00:00", "version": 4, "compared": "t: why", '
+    '"resync": true}': SourceStanding("stopped", "no", "2026-01-31T12:00:00", 4, "t: why", resync=True),
+}
+
+
+@pytest.mark.parametrize("text", FOLLOWED)
+def test_how_far_a_table_has_followed_its_source(text: str) -> None:
+    assert FOLLOWED[text].to_note() == text
+    assert Followed.of_note(text) == FOLLOWED[text]
+
+
+@pytest.mark.parametrize("text", SOURCES)
+def test_how_a_source_stands(text: str) -> None:
+    assert SOURCES[text].to_note() == text
+    assert SourceStanding.of_note(text) == SOURCES[text]
+
+
 def test_what_an_older_version_did_not_say_has_its_default() -> None:
     assert Standing.of_note('{"tidemark": 7, "executed": "2026-01-31T12:00:00.000250"}') == Standing(7, NOON)
     assert Subscribed.of_note('["v", 4]') == Subscribed("v", 4)
@@ -78,6 +117,7 @@ def test_what_an_older_version_did_not_say_has_its_default() -> None:
 def test_the_names_of_notes() -> None:
     assert note_name("q") == "lag q"
     assert result_note("q", 3) == "result 3 of q"
+    assert (position_note("t"), source_note("s")) == ("position t", "source s")
     assert numbered("result 3 of q") == ("q", 3)
 
 
@@ -148,6 +188,39 @@ def test_the_records_of_definitions(db: tm.Database, engine: Watched) -> None:
     db.execute("DROP MATERIALIZED VIEW v")
     found = [text for commit in engine.commits for text in commit.catalog]
     assert found == RECORDS
+
+
+def test_the_records_of_sources(tmp_path: Path) -> None:
+    engine = Watched()
+    write_deltalake(str(tmp_path / "r"), pa.table({"A": [1], "b c": ["x"]}))
+    source = f"CREATE SOURCE s TYPE delta OPTIONS (path '{tmp_path}')"
+    with tm.Database(engine, allowed=AllowedPaths([tmp_path])) as db:
+        db.execute(source)
+        db.execute("CREATE OR REPLACE TABLE t FROM SOURCE s RELATION 'r' KEY (a)")
+        db.execute("CREATE TABLE IF NOT EXISTS u (a BIGINT) FROM SOURCE s RELATION 'r'")
+        db.pull()
+        db.execute("DROP SOURCE s CASCADE")
+    records = [json.loads(text) for commit in engine.commits for text in commit.catalog]
+    table = {"create": "table", "dialect": "postgres"}
+    assert records == [
+        {"source": "s", "sql": source, "dialect": "postgres"},
+        {
+            **table,
+            **{"name": "t", "version": 2, "from": {"source": "s", "relation": "r", "whole": True}},
+            "sql": 'CREATE TABLE "t" ("a" BIGINT, "b c" VARCHAR, PRIMARY KEY ("a"))',
+        },
+        {
+            **table,
+            **{"name": "u", "version": 3, "from": {"source": "s", "relation": "r", "whole": False}},
+            "sql": "CREATE TABLE IF NOT EXISTS u (a BIGINT)",
+        },
+        {"drop": "t"},
+        {"drop": "u"},
+        {"source": "s", "sql": None},
+    ]
+    names = {name for commit in engine.commits for name in commit.notes}
+    assert {"position t", "position u", "source s"} == {n for n in names if not n.startswith("forgotten ")}
+    assert set(engine.commits[-1].notes.values()) == {None}
 
 
 def test_the_trace_of_a_transaction_has_the_keys_that_are_stored(db: tm.Database, engine: Watched) -> None:
