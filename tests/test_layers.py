@@ -199,7 +199,7 @@ def test_the_oracle_stands_apart() -> None:
 def test_the_house_stays_small_enough_to_find_things_in() -> None:
     modules = [module for module in sources_on_disk(WHEEL)]
     rooms = Counter(layer_of(module) for module in modules)
-    assert len(modules) <= 400
+    assert len(modules) <= 410
     assert max(rooms.values()) <= 60, rooms.most_common(1)
     several = Counter(module.split(".")[-1] for module in modules if not module.endswith("__init__"))
     # The same role in each engine, and in each part of the binder, has the same name.
