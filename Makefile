@@ -5,9 +5,12 @@ ENGINE ?= spark
 ARGS ?=
 WORKERS ?= auto
 CLUSTER_TESTS ?= tests/conformance tests/test_pandas.py
+MEMORY ?= arranged off starved
+MEMORY_TESTS ?= tests/laws tests/test_crash.py tests/test_durability.py tests/test_definitions_durability.py \
+  tests/test_rules_durability.py tests/test_lagging_restart.py tests/test_tide.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-pipeline test test-all test-long test-cluster check format hunt bench lock clean FORCE
+.PHONY: help run run-pipeline test test-all test-long test-memory test-cluster check format hunt bench lock clean FORCE
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -36,11 +39,21 @@ test: .venv/.ready ## Run the tests in some minutes (ARGS="-m 'not spark'" leave
 
 test-all: .venv/.ready ## Run every test in full, crash suites, TPC-H and other kinds of Spark sessions included
 	@export TIDEMARK_TEST=all; $(PYTEST) $(ARGS)
+	@TIDEMARK_TEST=quick $(MAKE) --no-print-directory test-memory MEMORY=starved
 	@$(MAKE) --no-print-directory test-cluster CLUSTER_TESTS="tests/conformance/test_corner_cases.py tests/test_pandas.py"
 
 test-long: .venv/.ready ## Run ten times the examples of every law, and the whole suite on other kinds of Spark sessions
 	@export TIDEMARK_TEST=long; $(PYTEST) $(ARGS)
+	@TIDEMARK_TEST=all $(MAKE) --no-print-directory test-memory
 	@$(MAKE) --no-print-directory test-cluster
+
+# The conformance suite has these kinds of databases by itself.
+test-memory: .venv/.ready ## Run laws and crash suites with all rows arranged, with none, and with next to no memory
+	@for memory in $(MEMORY); do \
+	  echo "memory: $$memory"; \
+	  TIDEMARK_TEST_MEMORY=$$memory .venv/bin/pytest -n $(WORKERS) --maxprocesses 4 --dist loadgroup \
+	    -m "not spark" $(MEMORY_TESTS) || exit 1; \
+	done
 
 # Each kind of session in a process of its own: Spark Connect and classic Spark do not share one. "Forced" are the
 # databases that leave all that is stored to Spark, whatever its size.

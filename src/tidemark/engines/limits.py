@@ -164,6 +164,10 @@ class ProcessLimits:
     few_at_hand: int = 10_000
     """Up to so many are, if they are there as Python values, as what they meet is: to make columns of them would cost
     as much as to follow them."""
+    few_keys: int = 64
+    """So many keys are looked up one by one, more of them as columns of Arrow."""
+    met_by_few: int = 500
+    """So many rows of one key are taken one by one, more of them as columns, too."""
     few_met: int = 8_000
     """So many stored rows may be looked up for that, and so many may come of a join."""
     many_changed: int = 20_000

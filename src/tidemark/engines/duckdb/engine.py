@@ -31,7 +31,7 @@ from tidemark.engines.duckdb.apply import Ahead, Applying
 from tidemark.engines.duckdb.backup import copy_to
 from tidemark.engines.duckdb.dialect import damaged, hearing_interrupts, is_damage, translated, translating
 from tidemark.engines.duckdb.embedded import GivenTables
-from tidemark.engines.duckdb.lookups import Lookups, StoredRows
+from tidemark.engines.duckdb.lookups import Lookups
 from tidemark.engines.duckdb.settings import bytes_of, config, configure, lock, real_path
 from tidemark.engines.duckdb.statements import Plain, Statements, few_rules, plain
 from tidemark.engines.duckdb.tables import StoredRelation, alter, create, drop, prepare
@@ -48,6 +48,7 @@ from tidemark.engines.engine import (
     reads_only,
 )
 from tidemark.engines.limits import DUCKDB, PROCESS, DuckDBLimits
+from tidemark.engines.local import arranged
 from tidemark.engines.local.columns import followed
 from tidemark.engines.local.columns import nothing_stored as no_columns_stored
 from tidemark.engines.local.lookups import Question, near
@@ -201,7 +202,7 @@ class DuckDBEngine:
         if self.path is not None and self._is_new:
             must_have_no_tide(self.path)
         self._by_statements, self.limits = by_statements, limits
-        self._asked: dict[Asked, StoredRows] = {}
+        self._asked: dict[Asked, arranged.StoredRows] = {}
         self._relations: dict[str, StoredRelation] = {}
         self._rows: dict[str, int] = {}
         self._forgotten = 0
@@ -309,11 +310,10 @@ class DuckDBEngine:
         if self._is_for_statements(leaf):
             return None
         if self.arrangements is not None:
-            held = self.arrangements.serving(leaf.relation, columns, needed, len(keys))
-            if held is not None and len(held.schema) == len(leaf.schema):
-                at_once = held.matching(columns, keys, self.limits.fetched_rows if columns else MOST_OF_ONE_KEY)
-                if at_once is not None:
-                    return at_once
+            most = PROCESS.met_by_few if columns else MOST_OF_ONE_KEY
+            at_once = arranged.by_key(self.arrangements, leaf, columns, keys, needed, most)
+            if at_once is not None:
+                return at_once
         return self._asked_for(leaf, columns, keys, needed) if columns else None
 
     @hearing_interrupts()
@@ -323,7 +323,7 @@ class DuckDBEngine:
             if len(self._asked) >= MOST_ASKED:
                 self._asked.clear()
             schema = Schema(tuple(leaf.schema[column] for column in columns))
-            self._asked[asked] = StoredRows(schema, bag=dict.fromkeys(keys, 1))
+            self._asked[asked] = arranged.StoredRows(schema, bag=dict.fromkeys(keys, 1))
         found = self._lookups(Question(leaf, columns, ((self._asked[asked], tuple(range(len(columns)))),), needed))
         return None if found is None else by_key(found.bag, key_of(columns))
 
@@ -333,12 +333,9 @@ class DuckDBEngine:
     ) -> tuple[Batch, Numbers | None] | None:
         """The same for compiled steps over columns."""
         if self.arrangements is not None:
-            count = len(keys[0]) if keys else 1
-            held = self.arrangements.serving(leaf.relation, columns, needed, count)
-            if held is not None and len(held.schema) == len(leaf.schema):
-                at_once = held.matching_batch(columns, keys, PROCESS.many_met)
-                if at_once is not None:
-                    return at_once
+            at_once = arranged.by_columns(self.arrangements, leaf, columns, keys, needed)
+            if at_once is not None:
+                return at_once
         if not columns:
             return None
         schema = Schema(tuple(leaf.schema[column] for column in columns))
@@ -744,7 +741,7 @@ class DuckDBSnapshot(DuckDBEngine):
         self.version = 0
         self._engine, self._by_statements, self.limits = engine, by_statements, engine.limits
         self.arrangements = self.ahead = None  # they are of the last version, or the next, which may not be this one
-        self._asked: dict[Asked, StoredRows] = {}
+        self._asked: dict[Asked, arranged.StoredRows] = {}
         self._relations: dict[str, StoredRelation] = {}
         self._connection = connection
         configure(self._connection)

@@ -13,7 +13,7 @@ The parts of a question to a stored relation: the keys that are looked for, and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -29,14 +29,17 @@ from tidemark.engines.duckdb.embedded import GivenTables
 from tidemark.engines.duckdb.tables import StoredRelation
 from tidemark.engines.duckdb.tail import Tail, combined
 from tidemark.engines.limits import DUCKDB, PROCESS
+from tidemark.engines.local.arranged import (
+    StoredRows,
+    columns_of_keys,
+    few_keys,
+    key_values,
+    size_of,
+    together,
+)
 from tidemark.engines.local.lookups import Question
 from tidemark.storage.arrangements import Arrangements
 from tidemark.storage.delta import Bag, Rows, distinct_values, from_bag
-
-
-def size_of(question: Question) -> int:
-    """How many rows may have a key that is looked for."""
-    return sum(rows.count for rows, _ in question.sources)
 
 
 def columns_shown(question: Question) -> tuple[int, ...]:
@@ -46,24 +49,6 @@ def columns_shown(question: Question) -> tuple[int, ...]:
 
 def names_of(question: Question, columns: Iterable[int]) -> list[str]:
     return [f"r.{quote(question.relation.schema[column].name)}" for column in columns]
-
-
-def few_keys(question: Question) -> list[tuple[Value, ...]]:
-    """The different keys of a few rows. Keys with NULL equal nothing and are left out."""
-    keys = dict.fromkeys(tuple(row[c] for c in columns) for rows, columns in question.sources for row in rows.bag)
-    return [key for key in keys if None not in key]
-
-
-def columns_of_keys(question: Question, keys: Sequence[tuple[Value, ...]]) -> list[pa.ChunkedArray]:
-    types = (question.relation.schema[column].type.arrow for column in question.columns)
-    return [pa.chunked_array([pa.array(column, t)]) for column, t in zip(zip(*keys, strict=True), types, strict=True)]
-
-
-def key_values(question: Question) -> list[pa.ChunkedArray]:
-    """The values that are looked up, by column. Keys with NULL equal nothing and are left out."""
-    parts = [rows.table.select(list(columns)) for rows, columns in question.sources]
-    names = [str(i) for i in range(len(question.columns))]
-    return list(pa.concat_tables([part.rename_columns(names) for part in parts]).drop_null().columns)
 
 
 SIMPLE: Final = frozenset({Kind.INT, Kind.BIGINT, Kind.VARCHAR})
@@ -80,29 +65,6 @@ class _Statement:
 
     text: str
     parameters: list[list[Value]] = field(default_factory=list)
-
-
-class StoredRows(Rows):
-    """Rows of a stored relation."""
-
-
-def arranged(arrangements: Arrangements, question: Question) -> StoredRows | None:
-    """What is found in memory, without places; None if it is not arranged there, or too much would be found."""
-    relation, size, schema = question.relation.relation, size_of(question), question.relation.schema
-    if question.is_constant:
-        question = question.by(arrangements.narrower(relation, question.columns))
-    held = arrangements.serving(relation, question.columns, question.needed, size)
-    if held is None or len(held.schema) != len(schema):
-        return None
-    if size <= DUCKDB.few_keys:
-        by_key = held.matching(question.columns, few_keys(question), DUCKDB.fetched_rows)
-        if by_key is not None:
-            return StoredRows(schema, bag={row: times for rows in by_key.values() for row, times in rows.items()})
-    table = held.matching_table(question.columns, key_values(question), PROCESS.most_looked_up)
-    if table is None:
-        arrangements.in_vain(relation, question.columns)
-        return None
-    return StoredRows(schema, table=table)
 
 
 class Lookups:
@@ -163,7 +125,7 @@ class Lookups:
         size = size_of(question)
         if size > PROCESS.most_looked_up:
             return None
-        found = None if self._arrangements is None else arranged(self._arrangements, question)
+        found = None if self._arrangements is None else together(self._arrangements, question)
         if found is not None or question.is_constant:
             return found
         try:

@@ -25,7 +25,6 @@ from pyspark.sql import SparkSession
 from tidemark.algebra.cache import PerPlan
 from tidemark.algebra.plans import Given, Plan, Project, Stored, transform, walk
 from tidemark.algebra.types import Schema
-from tidemark.engines.duckdb.lookups import arranged
 from tidemark.engines.duckdb.settings import bytes_of
 from tidemark.engines.engine import (
     ByTables,
@@ -40,6 +39,7 @@ from tidemark.engines.engine import (
     reads_only,
 )
 from tidemark.engines.limits import PROCESS, SPARK, EngineLimits
+from tidemark.engines.local import arranged
 from tidemark.engines.local.columns import followed
 from tidemark.engines.local.columns import nothing_stored as no_columns_stored
 from tidemark.engines.local.lookups import near
@@ -261,10 +261,7 @@ class SparkEngine:
         if not self.rows(leaf.relation):
             return {}
         assert self.arrangements is not None
-        held = self.arrangements.serving(leaf.relation, columns, needed, len(keys))
-        if held is None or len(held.schema) != len(leaf.schema):
-            return None
-        return held.matching(columns, keys, MOST_OF_ONE_KEY)
+        return arranged.by_key(self.arrangements, leaf, columns, keys, needed, MOST_OF_ONE_KEY)
 
     def _found_columns(
         self, leaf: Stored, columns: tuple[int, ...], keys: Sequence[Vector], needed: tuple[int, ...] | None
@@ -273,10 +270,7 @@ class SparkEngine:
         if not self.rows(leaf.relation):
             return empty_batch(leaf.schema), None
         assert self.arrangements is not None
-        held = self.arrangements.serving(leaf.relation, columns, needed, len(keys[0]) if keys else 1)
-        if held is None or len(held.schema) != len(leaf.schema):
-            return None
-        return held.matching_batch(columns, keys, PROCESS.many_met)
+        return arranged.by_columns(self.arrangements, leaf, columns, keys, needed)
 
     def _evaluate_few(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table | None:
         """What needs no statement over stored rows: they are few, or all that matter are found in memory."""
@@ -284,7 +278,7 @@ class SparkEngine:
         held = self.arrangements
         if tiny is not None or held is None:
             return tiny
-        reached, rows = near(plan, given, lambda question: arranged(held, question))
+        reached, rows = near(plan, given, lambda question: arranged.together(held, question))
         if reached is plan or any(isinstance(part, Stored) for part in walk(reached)):
             return None
         few = followed(reached, rows, nothing_stored, no_columns_stored)
