@@ -35,7 +35,7 @@ ID = bytes(range(16))
 
 def filled(folder: Path) -> tm.Database:
     """A database with a few versions that its tables do not have."""
-    db = tm.connect(f"duckdb:{folder}/x.duckdb")
+    db = tm.connect(f"duckdb:{folder}/x.duckdb", memory="1GB")  # with less the tables would be read, and so be merged
     db.execute(SETUP)
     db.execute("INSERT INTO item VALUES (3, 'a', 3.5)")
     db.execute("UPDATE item SET price = 9 WHERE id = 1; INSERT INTO log VALUES ('x'), ('x')")

@@ -48,10 +48,9 @@ from tidemark.engines.engine import (
     reads_only,
 )
 from tidemark.engines.limits import DUCKDB, PROCESS, DuckDBLimits
-from tidemark.engines.local import arranged
 from tidemark.engines.local.columns import followed
 from tidemark.engines.local.columns import nothing_stored as no_columns_stored
-from tidemark.engines.local.lookups import Question, near
+from tidemark.engines.local.lookups import Question, StoredRows, arranged_by_key, arranged_columns, near
 from tidemark.engines.local.steps import by_key, evaluate_few, given_rows, nothing_stored
 from tidemark.engines.opening import PASSING, must_be_a_place, not_a_database, opening, told
 from tidemark.engines.sqltext.recursion import given_to
@@ -202,7 +201,7 @@ class DuckDBEngine:
         if self.path is not None and self._is_new:
             must_have_no_tide(self.path)
         self._by_statements, self.limits = by_statements, limits
-        self._asked: dict[Asked, arranged.StoredRows] = {}
+        self._asked: dict[Asked, StoredRows] = {}
         self._relations: dict[str, StoredRelation] = {}
         self._rows: dict[str, int] = {}
         self._forgotten = 0
@@ -311,7 +310,7 @@ class DuckDBEngine:
             return None
         if self.arrangements is not None:
             most = PROCESS.met_by_few if columns else MOST_OF_ONE_KEY
-            at_once = arranged.by_key(self.arrangements, leaf, columns, keys, needed, most)
+            at_once = arranged_by_key(self.arrangements, leaf, columns, keys, needed, most)
             if at_once is not None:
                 return at_once
         return self._asked_for(leaf, columns, keys, needed) if columns else None
@@ -323,7 +322,7 @@ class DuckDBEngine:
             if len(self._asked) >= MOST_ASKED:
                 self._asked.clear()
             schema = Schema(tuple(leaf.schema[column] for column in columns))
-            self._asked[asked] = arranged.StoredRows(schema, bag=dict.fromkeys(keys, 1))
+            self._asked[asked] = StoredRows(schema, bag=dict.fromkeys(keys, 1))
         found = self._lookups(Question(leaf, columns, ((self._asked[asked], tuple(range(len(columns)))),), needed))
         return None if found is None else by_key(found.bag, key_of(columns))
 
@@ -333,7 +332,7 @@ class DuckDBEngine:
     ) -> tuple[Batch, Numbers | None] | None:
         """The same for compiled steps over columns."""
         if self.arrangements is not None:
-            at_once = arranged.by_columns(self.arrangements, leaf, columns, keys, needed)
+            at_once = arranged_columns(self.arrangements, leaf, columns, keys, needed)
             if at_once is not None:
                 return at_once
         if not columns:
@@ -741,7 +740,7 @@ class DuckDBSnapshot(DuckDBEngine):
         self.version = 0
         self._engine, self._by_statements, self.limits = engine, by_statements, engine.limits
         self.arrangements = self.ahead = None  # they are of the last version, or the next, which may not be this one
-        self._asked: dict[Asked, arranged.StoredRows] = {}
+        self._asked: dict[Asked, StoredRows] = {}
         self._relations: dict[str, StoredRelation] = {}
         self._connection = connection
         configure(self._connection)

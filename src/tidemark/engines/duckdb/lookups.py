@@ -29,15 +29,15 @@ from tidemark.engines.duckdb.embedded import GivenTables
 from tidemark.engines.duckdb.tables import StoredRelation
 from tidemark.engines.duckdb.tail import Tail, combined
 from tidemark.engines.limits import DUCKDB, PROCESS
-from tidemark.engines.local.arranged import (
+from tidemark.engines.local.lookups import (
+    Question,
     StoredRows,
+    arranged_rows,
     columns_of_keys,
     few_keys,
     key_values,
     size_of,
-    together,
 )
-from tidemark.engines.local.lookups import Question
 from tidemark.storage.arrangements import Arrangements
 from tidemark.storage.delta import Bag, Rows, distinct_values, from_bag
 
@@ -125,7 +125,7 @@ class Lookups:
         size = size_of(question)
         if size > PROCESS.most_looked_up:
             return None
-        found = None if self._arrangements is None else together(self._arrangements, question)
+        found = None if self._arrangements is None else arranged_rows(self._arrangements, question)
         if found is not None or question.is_constant:
             return found
         try:

@@ -39,10 +39,9 @@ from tidemark.engines.engine import (
     reads_only,
 )
 from tidemark.engines.limits import PROCESS, SPARK, EngineLimits
-from tidemark.engines.local import arranged
 from tidemark.engines.local.columns import followed
 from tidemark.engines.local.columns import nothing_stored as no_columns_stored
-from tidemark.engines.local.lookups import near
+from tidemark.engines.local.lookups import arranged_by_key, arranged_columns, arranged_rows, near
 from tidemark.engines.local.steps import evaluate_few, given_rows, nothing_stored
 from tidemark.engines.spark.backup import Needed, begin
 from tidemark.engines.spark.delta_log import LOG
@@ -261,7 +260,7 @@ class SparkEngine:
         if not self.rows(leaf.relation):
             return {}
         assert self.arrangements is not None
-        return arranged.by_key(self.arrangements, leaf, columns, keys, needed, MOST_OF_ONE_KEY)
+        return arranged_by_key(self.arrangements, leaf, columns, keys, needed, MOST_OF_ONE_KEY)
 
     def _found_columns(
         self, leaf: Stored, columns: tuple[int, ...], keys: Sequence[Vector], needed: tuple[int, ...] | None
@@ -270,7 +269,7 @@ class SparkEngine:
         if not self.rows(leaf.relation):
             return empty_batch(leaf.schema), None
         assert self.arrangements is not None
-        return arranged.by_columns(self.arrangements, leaf, columns, keys, needed)
+        return arranged_columns(self.arrangements, leaf, columns, keys, needed)
 
     def _evaluate_few(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table | None:
         """What needs no statement over stored rows: they are few, or all that matter are found in memory."""
@@ -278,7 +277,7 @@ class SparkEngine:
         held = self.arrangements
         if tiny is not None or held is None:
             return tiny
-        reached, rows = near(plan, given, lambda question: arranged.together(held, question))
+        reached, rows = near(plan, given, lambda question: arranged_rows(held, question))
         if reached is plan or any(isinstance(part, Stored) for part in walk(reached)):
             return None
         few = followed(reached, rows, nothing_stored, no_columns_stored)
