@@ -38,6 +38,7 @@ from tidemark.engines.limits import PROCESS
 from tidemark.storage.arrangements import Arrangement, Arrangements
 from tidemark.storage.batches import Batch, Numbers, Vector
 from tidemark.storage.delta import Rows
+from tidemark.storage.whole import Whole
 
 MOST_PARTS: Final = 300_000
 """A plan of more parts, as often as they stand in it, is not looked through."""
@@ -469,7 +470,7 @@ def arranged_rows(arrangements: Arrangements, question: Question) -> StoredRows 
 
 def _serving(
     arrangements: Arrangements, leaf: Stored, columns: Positions, needed: Positions | None, keys: int
-) -> Arrangement | None:
+) -> Arrangement | Whole | None:
     """The arrangement that answers, if it has the columns that the relation has where it is read."""
     held = arrangements.serving(leaf.relation, columns, needed, keys)
     return held if held is not None and len(held.schema) == len(leaf.schema) else None
