@@ -43,7 +43,7 @@ def test_refreshes_over_kept_parts_are_exact(engine: str, name: str) -> None:
     with tm.connect(engine) as db:
         keep_all(db)
         db.execute(SCHEMA + FILLED)
-        db.execute(f"CREATE SNAPSHOT snap AS {QUERIES[name]} REFRESH ON DEMAND")
+        db.execute(f"CREATE SNAPSHOT snap WITH (strategy = 'incremental') AS {QUERIES[name]} REFRESH ON DEMAND")
         for _ in range(40):
             version = db.version
             db.execute(some_change(choice, choice.choice((*["r"] * 7, "any"))))
@@ -69,7 +69,7 @@ def test_a_part_is_kept_where_it_pays(engine: str) -> None:
         db.insert("band", [(i, 10 * i, 10 * i + 10, i) for i in range(200)])
         query = """SELECT s.id, k.name FROM sale s JOIN band b ON s.amount >= b.low AND s.amount < b.high
             JOIN kind k ON k.id = b.kind"""
-        db.execute(f"CREATE SNAPSHOT named AS {query} REFRESH ON DEMAND")
+        db.execute(f"CREATE SNAPSHOT named WITH (strategy = 'incremental') AS {query} REFRESH ON DEMAND")
         found = []
         for number in range(4):
             db.insert("sale", [(number, 15)])
