@@ -244,6 +244,25 @@ def sources(side: Side) -> pa.Table:
     return pa.table({name: columns[name] for name in order})
 
 
+def publications(side: Side) -> pa.Table:
+    """How far the Delta tables have come that other programs read of a lake."""
+    found = [one for one in side.store.engine.publications() if one.name not in RULE_TABLES]
+    texts = {"name": [one.name for one in found], "path": [one.path for one in found]}
+    numbers = {
+        "version": [one.version for one in found],
+        "behind": [one.behind for one in found],
+        "delta_version": [one.entry for one in found],
+    }
+    return pa.table(
+        {name: pa.array(values, pa.string()) for name, values in texts.items()}
+        | {name: pa.array(values, pa.int64()) for name, values in numbers.items()}
+        | {
+            "time": pa.array([one.time for one in found], pa.timestamp("us")),
+            "error": pa.array([one.error for one in found], pa.string()),
+        }
+    )
+
+
 SHOWN: Mapping[str, Callable[[Side], pa.Table]] = {
     "tables": tables,
     "views": views,
@@ -257,6 +276,7 @@ SHOWN: Mapping[str, Callable[[Side], pa.Table]] = {
     "arrangements": arrangements,
     "memory": memory,
     "sources": sources,
+    "publications": publications,
 }
 """What stands behind SHOW, in the order in which the parser lists it."""
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from tidemark.algebra.plans import Plan, Stored
 from tidemark.algebra.scalar import Row
 from tidemark.engines.limits import EngineLimits
+from tidemark.engines.publishing import Publication
 from tidemark.errors import TidemarkError
 from tidemark.storage.arrangements import Arrangements
 from tidemark.storage.commit import Commit, Forgetting, Loaded, Logged
@@ -149,6 +150,20 @@ class WritesAhead(Protocol):
         ...
 
 
+class Unpublished:
+    """What has no Delta tables for others to read."""
+
+    def publish(self, relation: str | None = None) -> None:
+        raise TidemarkError(
+            "unsupported",
+            "only the relations of a lake are published",
+            hint="CHECKPOINT lets others read the last version in the file of a DuckDB database",
+        )
+
+    def publications(self) -> list[Publication]:
+        return []
+
+
 class Engine(Evaluator, Protocol):
     """Evaluates plans over stored and given relations, and makes commits durable.
 
@@ -244,6 +259,14 @@ class Engine(Evaluator, Protocol):
         """Bring the files that others read to the last version: what is committed and stands elsewhere goes into them.
         No content changes. False if what somebody still reads is in the way: ask again.
         """
+        ...
+
+    def publish(self, relation: str | None = None) -> None:
+        """Bring the Delta tables that others read, or that of one relation, to the last version."""
+        ...
+
+    def publications(self) -> list[Publication]:
+        """What others see of each relation in a Delta table of its own; nothing if there are none."""
         ...
 
     def logged(self) -> list[Logged]:

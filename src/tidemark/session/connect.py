@@ -5,10 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tidemark.engines.engine import Engine
 from tidemark.engines.opening import opening
+from tidemark.engines.publishing import Rhythm
 from tidemark.errors import TidemarkError, half_character
 from tidemark.session.database import Database
 from tidemark.session.options import AllowedPaths, memory_of, options_of
@@ -37,8 +39,9 @@ def connect(
     ``allow_paths`` are files and folders that statements may write to (``BACKUP TO``); none by default.
 
     ``options``: ``durability`` is ``"process"`` (a commit survives the death of the process) or ``"power"`` (and a loss
-    of power), ``statement_timeout`` a time such as ``"5s"``. ``memory`` is an amount such as ``"2GB"``, which rows that
-    are arranged in memory share with the engine. The reference has all of them.
+    of power), ``publish`` when other programs see changes in a lake's Delta tables, ``statement_timeout`` a time such
+    as ``"5s"``. ``memory`` is an amount such as ``"2GB"``, which rows that are arranged in memory share with the
+    engine. The reference has all of them.
 
     >>> with connect("duckdb") as db:
     ...     db.version
@@ -48,7 +51,7 @@ def connect(
     if clock is not None and not callable(clock):
         raise TidemarkError("type", f"clock is a function, or None, not {clock!r}")
     chosen, allowed = options_of(options), AllowedPaths(allow_paths)
-    engine = _engine(target, lake, power=chosen["durability"] == "power", memory=memory_of(memory))
+    engine = _engine(target, lake, _Wanted(chosen, "publish" in (options or {}), memory_of(memory)))
     try:
         with opening(getattr(engine, "path", None)), deep():
             return Database(engine, dialect, clock, allowed, options)
@@ -57,27 +60,49 @@ def connect(
         raise
 
 
-def _engine(target: Any, lake: str | None, *, power: bool, memory: int | None) -> Engine:
+@dataclass(frozen=True)
+class _Wanted:
+    """What the options ask of an engine; ``publishes`` says that publishing was asked for by name."""
+
+    options: Mapping[str, Any]
+    publishes: bool
+    memory: int | None
+
+    @property
+    def power(self) -> bool:
+        return bool(self.options["durability"] == "power")
+
+    def rhythm(self, path: str | None) -> Rhythm | None:
+        """When relations are published. Nobody else reads a temporary lake, unless somebody says so."""
+        rhythm: Rhythm = self.options["publish"]
+        return rhythm if path or self.publishes else None
+
+
+def _engine(target: Any, lake: str | None, wanted: _Wanted) -> Engine:
     if not isinstance(target, str):
         if not (hasattr(target, "newSession") and hasattr(target, "createDataFrame")):
             raise TidemarkError("target", f"{target!r} is neither a target nor a SparkSession", hint=_TARGETS)
         _must_name_a_path(lake, "lake=''")
-        _must_be_durable(lake or "", "a temporary lake", is_asked=power)
-        return _spark(lake, target, power=power, memory=memory)
+        _must_be_durable(lake or "", "a temporary lake", is_asked=wanted.power)
+        return _spark(lake, target, wanted)
     if lake is not None:
         raise TidemarkError("target", "lake= goes with a SparkSession", hint='write "spark:path/to/lake"')
     if half_character(target) is not None:
         raise TidemarkError("target", f"half of a surrogate pair is no character of a path: {target!r}", hint=_TARGETS)
     name, colon, path = target.partition(":")
     _must_name_a_path(path if colon else None, repr(target))
-    _must_be_durable(path, repr(target), is_asked=power)
+    _must_be_durable(path, repr(target), is_asked=wanted.power)
+    if wanted.publishes and name != "spark":
+        raise TidemarkError(
+            "option", f"{target!r} publishes nothing", hint="publish is an option of lakes: spark:path/to/lake"
+        )
     match name:
         case "spark":
-            return _spark(path or None, None, power=power, memory=memory)
+            return _spark(path or None, None, wanted)
         case "duckdb":
             from tidemark.engines.duckdb import DuckDBEngine
 
-            return DuckDBEngine(path or None, power=power, memory=memory)
+            return DuckDBEngine(path or None, power=wanted.power, memory=wanted.memory)
         case "reference" if not path:
             from tidemark.engines.reference import ReferenceEngine
 
@@ -104,8 +129,8 @@ def _must_be_durable(path: str, what: str, *, is_asked: bool) -> None:
         )
 
 
-def _spark(lake: str | None, session: Any, *, power: bool, memory: int | None) -> Engine:
+def _spark(lake: str | None, session: Any, wanted: _Wanted) -> Engine:
     from tidemark.engines.spark import SparkEngine
 
     with opening(lake):
-        return SparkEngine(lake, session=session, power=power, memory=memory)
+        return SparkEngine(lake, session=session, power=wanted.power, memory=wanted.memory, publish=wanted.rhythm(lake))

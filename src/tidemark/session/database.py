@@ -778,6 +778,19 @@ class Database:
                     )
                 time.sleep(LOOK_AGAIN_SECONDS / 10)
 
+    def publish(self, relation: str | None = None) -> None:
+        """Bring the Delta tables of a lake that other programs read, or that of one table or stored view, to the last
+        version now, whatever ``options={"publish": …}`` says. The statement ``PUBLISH`` does the same."""
+        with self._turn("db.publish()"):
+            self._store.publish(None if relation is None else self._published(relation))
+
+    def _published(self, relation: str) -> str:
+        """The name of a relation that has a Delta table in a lake."""
+        name = self._relation(relation).name
+        if self.engine == "spark" and name not in {one.name for one in self._store.engine.publications()}:
+            raise TidemarkError("unsupported", f"{name} is not stored, so that it cannot be published")
+        return name
+
     def close(self) -> None:
         """Give up an open transaction, whoever has it, and release everything. Who waits for a turn is told. If it is
         interrupted, call it again."""

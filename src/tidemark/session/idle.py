@@ -66,6 +66,7 @@ class IdleTime:
                 if self._store.engine.idle_after is not None:
                     self._store.stopping.deafen()  # it is nobody's statement
                     self._store.engine.catch_up()
-                self._thread = None  # with the lock: the next commit begins another one
-                return True
+                if self._store.engine.idle_after is None:
+                    self._thread = None  # with the lock: the next commit begins another one
+                    return True
         return self._closed.wait(BUSY_SECONDS)

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from tidemark.engines.publishing import Rhythm
 from tidemark.errors import TidemarkError, half_character
 from tidemark.session.turns import DEFAULT_SECONDS
 from tidemark.storage.retention import bytes_of
@@ -79,15 +80,35 @@ def _durability(value: object) -> object:
     return value
 
 
+def _publish(value: object) -> Rhythm:
+    """When relations of a lake are published: a word, a span of time with its unit, or a number of versions."""
+    if value in ("commit", "close"):
+        return Rhythm(versions=1 if value == "commit" else None)
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return Rhythm(versions=value)
+    if isinstance(value, str) and not value.strip().isdigit():
+        with suppress(TidemarkError):
+            seconds = seconds_of(value)
+            if seconds is not None:
+                return Rhythm(seconds=seconds)
+    raise TidemarkError(
+        "option",
+        f"publish is {value!r}",
+        hint='"commit", "close", a span of time such as "1s", or after how many versions, as a number',
+    )
+
+
 OPTIONS: Final[Mapping[str, Callable[[object], object]]] = {
     "busy_timeout": waiting_seconds,
     "durability": _durability,
+    "publish": _publish,
     "statement_timeout": seconds_of,
 }
 """What ``connect(options=…)`` takes, and how each value is read."""
 DEFAULTS: Final[Mapping[str, object]] = {
     "busy_timeout": DEFAULT_SECONDS,
     "durability": "process",
+    "publish": "1s",
     "statement_timeout": None,
 }
 

@@ -97,6 +97,7 @@ class Asking(Protocol):
     def refresh(self, name: str) -> None: ...
     def backup(self, path: str | os.PathLike[str]) -> None: ...
     def checkpoint(self) -> None: ...
+    def publish(self, relation: str | None = None) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -322,6 +323,11 @@ def _checkpoint(statement: st.Checkpoint, desk: Desk, source: Source) -> None:
     desk.database.checkpoint()
 
 
+def _publish(statement: st.Publish, desk: Desk, source: Source) -> None:
+    desk.must_have_none_open()
+    desk.database.publish(statement.name)
+
+
 def _refresh(statement: Refresh, desk: Desk, source: Source) -> None:
     desk.database.refresh(statement.name)
 
@@ -366,6 +372,7 @@ STATEMENTS: Final[Mapping[type, AnyRow]] = {
     st.Show: Answered(kind=Kind.ANSWER, run=_show, refusal=_outside),
     st.Backup: Answered(kind=Kind.ANSWER, run=_backup, refusal=_outside),
     st.Checkpoint: Answered(kind=Kind.ANSWER, run=_checkpoint, refusal=_alone),
+    st.Publish: Answered(kind=Kind.ANSWER, run=_publish, refusal=_alone),
 }
 CALLS: Final[Mapping[bool, AnyRow]] = {
     True: Held(kind=Kind.ANSWER, run=_call, reads=True),

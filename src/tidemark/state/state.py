@@ -456,6 +456,12 @@ class Store:
         self._has_doubt = had_doubt
         return is_done
 
+    def publish(self, relation: str | None) -> None:
+        """Bring what others read of relations to the last version; see ``Engine.publish``."""
+        had_doubt, self._has_doubt = self._has_doubt, True
+        self.engine.publish(relation)
+        self._has_doubt = had_doubt
+
     def must_be_open(self) -> None:
         if self.is_closed:
             raise TidemarkError("closed", "the database connection is closed")

@@ -33,6 +33,7 @@ from tidemark.engines.engine import (
     reads_only,
 )
 from tidemark.engines.limits import EngineLimits
+from tidemark.engines.publishing import Publication
 from tidemark.network import Network, Node, NodeKind, build
 from tidemark.network.build import NOTHING, Definition, grown
 from tidemark.sql.catalog.catalog import Catalog, Relation, Table, View
@@ -402,6 +403,12 @@ class _Altered:
 
     def checkpoint(self) -> bool:
         reads_only()
+
+    def publish(self, relation: str | None = None) -> None:
+        reads_only()
+
+    def publications(self) -> list[Publication]:
+        return self._engine.publications()
 
     def close(self) -> None:
         reads_only()

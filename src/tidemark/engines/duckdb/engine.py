@@ -45,6 +45,7 @@ from tidemark.engines.engine import (
     Keys,
     Lending,
     Memory,
+    Unpublished,
     reads_only,
 )
 from tidemark.engines.limits import DUCKDB, PROCESS, DuckDBLimits
@@ -175,7 +176,7 @@ Asked: TypeAlias = tuple[str, tuple[int, ...], frozenset[Row]]
 """Snapshots know the relations of so many of the last definitions, and begin at the last one in all but a moment."""
 
 
-class DuckDBEngine:
+class DuckDBEngine(Unpublished):
     """Embedded, in memory (``path=None``) or durable in one file.
 
     A handful of rows is evaluated in this process, by compiled steps and point reads; ``by_statements`` runs every
@@ -810,6 +811,9 @@ class DuckDBSnapshot(DuckDBEngine):
         reads_only()
 
     def checkpoint(self) -> bool:
+        reads_only()
+
+    def publish(self, relation: str | None = None) -> None:
         reads_only()
 
     def snapshot(self) -> NoReturn:

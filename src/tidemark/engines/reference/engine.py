@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tidemark.algebra.plans import Plan
 from tidemark.algebra.types import VERSION, WEIGHT, Schema
-from tidemark.engines.engine import ByTables, Evaluator, Iteration, Memory
+from tidemark.engines.engine import ByTables, Evaluator, Iteration, Memory, Unpublished
 from tidemark.engines.limits import REFERENCE, EngineLimits
 from tidemark.engines.reference.evaluate import Bag, evaluate, ordered
 from tidemark.errors import TidemarkError
@@ -35,7 +35,7 @@ class _Stored:
     notes: Mapping[str, str] = field(default_factory=dict)
 
 
-class ReferenceEngine(ByTables):
+class ReferenceEngine(ByTables, Unpublished):
     """An engine without durability, for tests and for reading: it exists to be obviously right."""
 
     name = "reference"

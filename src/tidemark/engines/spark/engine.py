@@ -13,7 +13,8 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,7 +25,7 @@ from pyspark.sql import SparkSession
 
 from tidemark.algebra.cache import PerPlan
 from tidemark.algebra.plans import Given, Plan, Project, Stored, transform, walk
-from tidemark.algebra.types import Schema
+from tidemark.algebra.types import VERSION, Schema
 from tidemark.engines.duckdb.settings import bytes_of
 from tidemark.engines.engine import (
     ByTables,
@@ -43,6 +44,7 @@ from tidemark.engines.local.columns import followed
 from tidemark.engines.local.columns import nothing_stored as no_columns_stored
 from tidemark.engines.local.lookups import arranged_by_key, arranged_columns, arranged_rows, near
 from tidemark.engines.local.steps import evaluate_few, given_rows, nothing_stored
+from tidemark.engines.publishing import Publication
 from tidemark.engines.spark.backup import Needed, begin
 from tidemark.engines.spark.delta_log import LOG
 from tidemark.engines.spark.in_process import InProcess, read_rows
@@ -51,16 +53,16 @@ from tidemark.engines.spark.integrity import Verified
 from tidemark.engines.spark.lake import Lake, local_path
 from tidemark.engines.spark.load import kept_after, replay, settled_at
 from tidemark.engines.spark.merge import Merger, most_due
-from tidemark.engines.spark.publish import publish
-from tidemark.engines.spark.records import Committed, DataFile, Merged, Noted, Record, forgotten_after
+from tidemark.engines.spark.publications import Publications, is_published
+from tidemark.engines.spark.publish import Publisher
+from tidemark.engines.spark.records import Committed, DataFile, Merged, Noted, forgotten_after
 from tidemark.engines.spark.relations import Relation, Relations, apply
 from tidemark.engines.spark.routing import iterates_in_process, runs_in_process, without_empty
-from tidemark.engines.spark.seals import no_panic, seal_published, verify_published
 from tidemark.engines.spark.session import Options, local_session, require_java
 from tidemark.engines.spark.shared import SharedTransactions
 from tidemark.engines.spark.stage import Stager, Staging
 from tidemark.engines.spark.statements import Statements
-from tidemark.engines.spark.sweep import files_of, sweep
+from tidemark.engines.spark.sweep import files_of, remove_folder, sweep
 from tidemark.engines.spark.transactions import COMMIT_UNKNOWN, TransactionRow
 from tidemark.errors import TidemarkError
 from tidemark.storage import delta as deltas
@@ -174,8 +176,9 @@ class SparkEngine:
         self._statements = Statements(start, self._verified, self.options)
         self._merger = Merger(self.options, self._in_process, self._statements)
         self._tiny = Tiny(self._verified)
-        self._published: set[str] = set()
-        """The folders of relations whose own Delta logs were found to be whole, or made, since the lake was opened."""
+        publisher = Publisher(self._lake.root, self._lake.seals, self.options)
+        self._publications = Publications(publisher, self.options.publish, self._net_since)
+        self._swept = time.monotonic()
         self._start = start
         self._lending = Lending(lambda: SparkSnapshot(self), SparkSnapshot.release)
         self._current = Current()
@@ -199,10 +202,15 @@ class SparkEngine:
         with self._lock:
             if not self._is_loaded:
                 rows, loaded = self._read()
-                for relation in self._relations.values():
-                    self._try(f"publish {relation.name}", partial(self._publish, relation))
-                sweep(self._lake.root, self._relations, rows, self.options)
                 self._is_loaded = True
+                self._drop_state_logs()
+                if self.options.publish is None:
+                    self._publish_settled(self._relations.values())
+                else:
+                    self._publish_waiting()
+                self._sweep(rows)
+                if self._is_unsure:
+                    return self.load()
                 return loaded
             self._transactions = self._opened_transactions()
             if self._named is not None and self._transactions.sequence < self._named[0]:
@@ -229,6 +237,7 @@ class SparkEngine:
         self._kept = kept_after(rows, self._transactions.cells)
         self._notes, self.version = notes, self._transactions.version()
         self._is_unsure = False
+        self._publications.begin(self.version)
         if self.arrangements is not None:
             self.arrangements.clear(self.version)
         self._announce()
@@ -333,7 +342,8 @@ class SparkEngine:
                 after = apply(self._relations, staged.record, lambda _, changed: staged.entries.get(changed.relation))
                 staging.settle()
                 staging.is_named = True
-                self._append(staging, staged.record, commit.time, commit.trace, staged.inline)
+                row = (staged.record, commit.time, commit.trace, staged.inline)
+                self._append(staging, lambda: self._transactions.append(*row))
             before, self._relations = self._relations, after
             self.version = commit.version
             take_notes(self._notes, commit.notes)
@@ -341,6 +351,9 @@ class SparkEngine:
                 self._forgotten.pop(name, None)
                 self._kept.pop(name, None)
             self._announce()
+            others = [*commit.dropped, *(creation.relation for creation in commit.created)]
+            others += [alteration.relation for alteration in commit.altered]
+            self._publications.committed(commit.deltas, others)
             self._after_commit(staged.record, before)
             if self._is_unsure:
                 self.load()
@@ -407,25 +420,34 @@ class SparkEngine:
             rows = self._transactions.rows()
             return begin(self._lake, local_path(target), self._needed(rows), self._transactions.files())
 
-    idle_after = None
-    """Tails are merged with commits."""
+    @property
+    def idle_after(self) -> float | None:
+        return self._publications.idle_after(self._relations)
 
     def catch_up(self) -> None:
-        """There is nothing to do, ever."""
+        """Publish what waits, when that is due."""
+        with self._lock:
+            self._publish_waiting()
+            if self._is_unsure:
+                self.load()
 
     def checkpoint(self) -> bool:
         """Every tail goes into base files, and every relation's own Delta log says so. Of small rows of transactions
         that have become many one file is made."""
         with self._lock:
-            waiting = [relation for relation in self._relations.values() if relation.tail]
-            for relation in waiting:
-                self._merge(relation)
-            merged = {relation.name for relation in waiting}
-            for relation in self._relations.values():
-                if relation.name not in merged:
-                    self._publish(relation)
+            self._merge_tails([relation for relation in self._relations.values() if not is_published(relation)])
+            self.publish()
             self._transactions.compact_if_due()
             return True
+
+    def publish(self, relation: str | None = None) -> None:
+        with self._lock:
+            names = None if relation is None else {relation}
+            for error in self._publish_waiting(names):
+                raise error
+
+    def publications(self) -> list[Publication]:
+        return self._publications.shown(self._relations, self.version)
 
     def _needed(self, rows: list[TransactionRow]) -> list[Needed]:
         """The data files that the last version needs."""
@@ -454,8 +476,8 @@ class SparkEngine:
         if self._unforgotten < self.options.forget_every:
             return
         self._unforgotten = 0
-        for relation in [relation for relation in self._relations.values() if relation.tail]:
-            self._merge(relation)  # what was merged needs no deltas when the lake is opened
+        self._publish_waiting()  # while the log still tells what changed
+        self._merge_tails(list(self._relations.values()))  # what was merged needs no deltas when the lake is opened
         settled = settled_at(self._transactions.rows())
 
         def is_needed(name: str, sequence: int, version: int) -> bool:
@@ -466,7 +488,11 @@ class SparkEngine:
             return is_read or sequence >= settled.get(name, 0)
 
         self._transactions.forget(is_needed, oldest)
-        sweep(self._lake.root, self._relations, self._transactions.rows(), self.options)
+        self._sweep(self._transactions.rows())
+
+    def _sweep(self, rows: list[TransactionRow]) -> None:
+        self._swept = time.monotonic()
+        sweep(self._lake.root, self._relations, rows, self.options, self._publications.publisher.files())
 
     def times(self) -> pa.Table:
         with self._lock:
@@ -482,8 +508,8 @@ class SparkEngine:
     def merge(self, relation: str) -> None:
         """Fold the relation's tail into its base files now, so that foreign readers see the last version."""
         with self._lock:
-            if self._relations[relation].tail:
-                self._merge(self._relations[relation])
+            self._merge_tails([self._relations[relation]])
+            self._publish_settled([self._relations[relation]])
 
     def arranged(self) -> pa.Table:
         return no_arrangements() if self.arrangements is None else self.arrangements.shown()
@@ -519,8 +545,10 @@ class SparkEngine:
     def close(self) -> None:
         with self._lock:
             # What was interrupted is done when it is closed again.
-            self._closed = True
+            is_open, self._closed = not self._closed, True
             try:
+                if is_open and self._is_loaded and self.options.publish is not None:
+                    self._try("publish what waits", self._publish_waiting)
                 self._lending.close(SparkSnapshot.interrupt)
                 self._statements.close()
             finally:
@@ -548,67 +576,99 @@ class SparkEngine:
     def _after_commit(self, record: Committed, before: Relations) -> None:
         for name in record.dropped:
             self._try(f"remove the folder of {name}", partial(self._remove_folder, before[name]))
-        names = [part.relation for parts in (record.created, record.altered, record.changed) for part in parts]
-        for name in dict.fromkeys(names):
-            relation, known = self._relations[name], before.get(name)
-            if known is None or known.directory != relation.directory:
-                known = None  # another relation of the same name
-            if known is None or known.published is not relation.published or known.schema != relation.schema:
-                self._try(f"publish {name}", partial(self._publish, relation))
         due = most_due(self._relations, self.options)
         if due is not None:
-            self._try(f"merge {due.name}", partial(self._merge, due), is_risky=True)
+            self._try(f"merge {due.name}", partial(self._merge_tails, [due], is_due=True), is_risky=True)
+        if self._publications.is_due(self.version):
+            self._publish_waiting()
+        elif self.options.publish is None:
+            self._publish_settled(self._relations.values())
+        elif record.created:
+            self._publish_settled([self._relations[created.relation] for created in record.created])
         self._try("compact the transactions", self._transactions.compact_if_due, is_risky=True)
         for kept in (self._statements, self._in_process, self._tiny):
             self._try("let go of what is no longer stored", partial(kept.keep_only, self._relations))
 
-    def _merge(self, relation: Relation) -> None:
+    def _merge_tails(self, relations: Collection[Relation], *, is_due: bool = False) -> None:
+        """Fold tails into base files, all of them by one append; ``is_due`` are merged even if they have no tail."""
+        due = [relation for relation in relations if relation.tail or is_due]
         staging = Staging(self._verified, power=self.options.power)
         with staging.discarded_on_failure():
-            record = self._merger.merge(relation, self.version, staging)
-            after = apply(self._relations, record, lambda *_: None)
+            records, after = list[Merged](), self._relations
+            for relation in due:
+                try:
+                    records.append(self._merger.merge(relation, self.version, staging))
+                except TidemarkError as error:  # others can be merged
+                    self._publications.failed(relation.name, error)
+                    continue
+                after = apply(after, records[-1], lambda *_: None)
+            if not records:
+                return
             staging.settle()
             staging.is_named = True
-            self._append(staging, record, dt.datetime.now(dt.UTC))
+            self._append(staging, lambda: self._transactions.append_merges(records, dt.datetime.now(dt.UTC)))
         self._relations = after
         self._announce()
-        self._publish(after[relation.name])
 
-    def _publish(self, relation: Relation) -> None:
-        """Bring the relation's own Delta table up to date, behind its seals. Of ours nothing depends on it."""
-        table, seals = self._lake.root / relation.directory, self._lake.seals
-        if not (table / LOG).is_dir():
-            seals.drop(table)
-        elif relation.directory not in self._published:
-            verify_published(table, seals)
-        self._published.add(relation.directory)
+    # What other readers see: see ``publications.py``. Of ours nothing depends on it.
+
+    def _publish_waiting(self, names: Collection[str] | None = None) -> list[Exception]:
+        """Merge and publish what waits, perhaps of some relations only, and say what failed."""
+        began = time.monotonic()
+        chosen = [one for one in self._publications.waiting(self._relations) if names is None or one.name in names]
         try:
-            with no_panic(f"{relation.directory}/{LOG}"):
-                publish(self._lake.root, relation)
-        finally:
-            seal_published(table, seals)
+            self._merge_tails(chosen)
+        except Exception as error:
+            self._is_unsure = True  # nobody knows what is stored before it was read again
+            for relation in chosen:
+                self._publications.failed(relation.name, error)
+            failures = [error]
+        else:
+            failures = self._publish_settled(self._relations[relation.name] for relation in chosen)
+        self._publications.ended(began, self.version)
+        if time.monotonic() - self._swept > self.options.sweep_after_seconds:
+            self._try("sweep", lambda: self._sweep(self._transactions.rows()))
+        return failures
 
-    def _append(
-        self,
-        staging: Staging,
-        record: Record,
-        time: dt.datetime,
-        trace: str | None = None,
-        deltas: Mapping[str, pa.Table] | None = None,
-    ) -> None:
+    def _publish_settled(self, relations: Iterable[Relation]) -> list[Exception]:
+        settled = [relation for relation in relations if is_published(relation) and not relation.tail]
+        waiting = [relation for relation in settled if self._publications.publisher.is_waiting(relation)]
+        return self._publications.publish(waiting, self.version)
+
+    def _net_since(self, relation: Relation, since: int) -> pa.Table | None:
+        """What the log says of a relation's change since a version, if it goes back that far."""
+        if not relation.logged or self._forgotten.get(relation.name, 0) > since or relation.created_at > since:
+            return None
+        found = SparkEngine.changes(self, relation.name, since).drop_columns([VERSION])
+        return deltas.net(found.rename_columns(relation.schema.weighted.names).cast(relation.schema.weighted))
+
+    def _drop_state_logs(self) -> None:
+        """Inner states had Delta logs of their own once."""
+        for relation in self._relations.values():
+            log = self._lake.root / relation.directory / LOG
+            if not is_published(relation) and log.is_dir():
+                shutil.rmtree(log, ignore_errors=True)
+                self._lake.seals.drop(log.parent)
+
+    def _append(self, staging: Staging, append: Callable[[], object]) -> None:
         """The commit point. Unless it is certain that there is no record, the files that it names stay."""
         self._named = (self._transactions.sequence + 1, staging)
         try:
-            self._transactions.append(record, time, trace, deltas)
+            append()
         except TidemarkError as error:
             staging.is_named = error.code == COMMIT_UNKNOWN
             raise
         self._named = None
 
     def _remove_folder(self, relation: Relation) -> None:
-        if self._lending.lent:
-            return  # somebody may read it: the next opening sweeps it away
-        shutil.rmtree(self._lake.root / relation.directory)
+        folder = self._lake.root / relation.directory
+        if relation.directory in {one.directory for one in self._relations.values()}:
+            # Another relation goes on there. Who reads the files of this one has as long as for what nobody names.
+            for file in relation.files:
+                os.utime(folder / file.path)
+        elif not self._lending.lent:  # else somebody may read it: the next opening sweeps it away
+            remove_folder(folder)
+            self._publications.publisher.gone(relation.directory)
 
     def _try(self, what: str, action: Callable[[], object], *, is_risky: bool = False) -> None:
         """Do what may fail. After a failure of what is risky nobody knows what is stored, before it was read again."""
@@ -707,6 +767,12 @@ class SparkSnapshot(SparkEngine):
 
     def checkpoint(self) -> bool:
         reads_only()
+
+    def publish(self, relation: str | None = None) -> None:
+        reads_only()
+
+    def publications(self) -> list[Publication]:
+        return self._engine.publications()
 
     def snapshot(self) -> NoReturn:
         reads_only()

@@ -125,19 +125,13 @@ class Lake:
         """Where backups hold on to the files that they copy."""
         return self.root / OWN / "backing"
 
-    def directory(self, relation: str, *, internal: bool, version: int) -> str:
-        """A folder, relative to the root, for a relation to be created; its plain name if that is free.
+    def directory(self, relation: str, *, internal: bool) -> str:
+        """The folder of a relation to be created, relative to the root.
 
-        A dropped relation's folder may still be there; the commit records which folder was taken.
+        That of a dropped relation of the same name may still be there. No two files have the same name, so that both
+        can lie in it, and readers find the new one in the place of the old.
         """
-        plain = f"{STATES if internal else TABLES}/{directory_name(relation)}"
-        if not (self.root / plain).exists():
-            return plain
-        wanted, copy = f"{plain}~v{version}", 1
-        while (self.root / wanted).exists():
-            copy += 1
-            wanted = f"{plain}~v{version}~{copy}"
-        return wanted
+        return f"{STATES if internal else TABLES}/{directory_name(relation)}"
 
     def close(self) -> None:
         if self.temporary:

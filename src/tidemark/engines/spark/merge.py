@@ -23,12 +23,12 @@ from tidemark.algebra.types import WEIGHT
 from tidemark.engines.duckdb.apply import all_match
 from tidemark.engines.duckdb.dialect import quote, text_literal
 from tidemark.engines.spark.dialect import SparkDialect
-from tidemark.engines.spark.in_process import InProcess, scan
+from tidemark.engines.spark.in_process import InProcess, read_rows, scan
 from tidemark.engines.spark.records import DataFile, Merged
 from tidemark.engines.spark.relations import Relation, Relations
 from tidemark.engines.spark.routing import Sizes
 from tidemark.engines.spark.session import Options
-from tidemark.engines.spark.stage import ROW_GROUP, Staging, expand
+from tidemark.engines.spark.stage import REWRITTEN, ROW_GROUP, Staging, expand
 from tidemark.engines.spark.statements import Statements
 from tidemark.errors import TidemarkError
 from tidemark.storage import delta as deltas
@@ -121,6 +121,8 @@ def _table(going: Iterable[tuple[str, pa.Array]]) -> pa.Table:
 
 
 ROWS_PER_FILE: Final = 2_000_000
+FEW_ROWS: Final = 5_000
+"""A relation of so many rows is written anew as a whole."""
 
 
 def most_due(relations: Relations, options: Options) -> Relation | None:
@@ -151,6 +153,9 @@ class Merger:
         """Stage the files of a merge and say what it replaces."""
         entries = deltas.combine(relation.schema.weighted.empty_table(), *relation.tail)
         leaving = deltas.deleted(entries)
+        few = self._few(relation, entries, version, staging) if leaving.num_rows else None
+        if few is not None:
+            return few
         rewriter = Rewriter(self.in_process, relation)
         here = rewriter.numbers_rows and sum(file.rows for file in relation.files) <= self.options.local_rows
         places = rewriter.places(leaving) if here else {}
@@ -168,6 +173,19 @@ class Merger:
         if sum(file.rows for file in written) != staying:
             raise _damaged(relation)
         return Merged(version, relation.name, tuple(file.path for file in replaced), added + written)
+
+    def _few(self, relation: Relation, entries: pa.Table, version: int, staging: Staging) -> Merged | None:
+        """One new file of all rows, if they are few: less work than finding those that leave. None if some are not
+        found so, as numbers that are equal may be written in two ways."""
+        if sum(file.rows for file in relation.files) > FEW_ROWS:
+            return None
+        rows = read_rows(self.in_process.verified, relation.directory, relation.files, relation.schema)
+        all_rows = deltas.combine(deltas.weighted(rows).cast(relation.schema.weighted), entries)
+        if deltas.deleted(all_rows).num_rows:
+            return None
+        table = expand(all_rows).rename_columns(list(relation.columns))
+        added = staging.rows(relation.directory, table, REWRITTEN)
+        return Merged(version, relation.name, tuple(file.path for file in relation.files), added)
 
     def _by_spark(
         self,
@@ -187,7 +205,9 @@ class Merger:
             text = _staying_rows(len(relation.columns), base, views[""], any_leave=leaving.num_rows > 0)
             return self.statements.run(
                 text,
-                lambda frame: staging.frame(relation.directory, frame.toDF(*relation.columns).coalesce(files)),
+                lambda frame: staging.frame(
+                    relation.directory, frame.toDF(*relation.columns).coalesce(files), REWRITTEN
+                ),
             )
 
 

@@ -1,76 +1,205 @@
-"""The relations' own Delta tables, for foreign readers.
+"""The relations' own Delta tables, for other readers.
 
-Publishing makes the active files of a relation's Delta table those of ``Relation.published``, whatever they were
-before. It happens after the commit point and changes nothing of ours, so a crash in between costs nothing: the next
-opening publishes again. The application transaction ``tidemark`` of each Delta commit is the Tidemark version that
-the table is at, and its commit info says so in words.
+Publishing makes the active files of a relation's Delta table those of its base, when it has no tail: then these are its
+whole content. It happens after the commit point and changes nothing of ours, so a crash in between costs nothing: the
+next opening publishes again. The application transaction ``tidemark`` of each entry is the version that the table
+holds, and its commit info says so in words.
+
+What changed is told to readers of change data: by the files themselves, if files were only added; else by a file of the
+net change. If that is not known any more (the log was cut before, or somebody else wrote to the table), the whole files
+that leave and come say it.
 """
 
 from __future__ import annotations
 
-import json
+import logging
+import os
 import time
+import uuid
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction
-from deltalake import Schema as DeltaSchema
-from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
+import pyarrow.parquet as pq
 
+from tidemark.engines.spark import delta_table
+from tidemark.engines.spark.delta_log import LOG, entry_path
+from tidemark.engines.spark.delta_table import Action, Added, Standing, standing_of
 from tidemark.engines.spark.records import DataFile
 from tidemark.engines.spark.relations import Relation
-from tidemark.engines.spark.transactions import APPLICATION
+from tidemark.engines.spark.seals import LAST_CHECKPOINT, Seal, Seals, no_panic, seal_published, verify_published
+from tidemark.engines.spark.session import Options
+from tidemark.engines.spark.stage import expand
+from tidemark.engines.spark.statistics import statistics
+from tidemark.errors import TidemarkError
+from tidemark.storage import delta as deltas
+from tidemark.storage.disk import replace as replace_file
+from tidemark.storage.disk import sync, write_new
 
-_CONFIGURATION = {
-    # The log still needs files that a merge replaced: a foreign VACUUM must leave them.
-    "delta.deletedFileRetentionDuration": "interval 36500 days",
-}
-
-
-def publish(root: Path, relation: Relation) -> bool:
-    """Bring the relation's Delta table to what is published; says whether there was anything to do.
-
-    It never goes back: a relation that was just read again may know an older moment without a tail than it did before.
-    """
-    path = root / relation.directory
-    properties = CommitProperties(
-        custom_metadata={"tidemark.relation": relation.name, "tidemark.version": str(relation.published_version)},
-        app_transactions=[Transaction(APPLICATION, relation.published_version)],
-    )
-    if not (path / "_delta_log").is_dir():
-        create_table_with_add_actions(
-            path.as_uri(),
-            delta_schema(relation),
-            [_add(path, file) for file in relation.published],
-            mode="error",
-            name=relation.name,
-            description=f"{relation.name}, kept by Tidemark; read it, but let only Tidemark write it",
-            configuration=_CONFIGURATION,
-            commit_properties=properties,
-        )
-        return True
-    table = DeltaTable(path.as_uri())
-    missing = delta_schema(relation).fields[len(table.schema().fields) :]
-    if missing:
-        # Until the files follow, in the commit below, foreign readers see NULL there.
-        table.alter.add_columns(missing)
-    if (table.transaction_version(APPLICATION) or 0) > relation.published_version:
-        return bool(missing)
-    active = set(pa.table(table.get_add_actions()).column("path").to_pylist())
-    wanted = {file.path: file for file in relation.published}
-    actions: list[AddAction | RemoveAction] = [_add(path, f) for name, f in wanted.items() if name not in active]
-    now = int(time.time() * 1000)
-    actions += [RemoveAction(name, True, now) for name in sorted(active) if name not in wanted]
-    if not actions:
-        return bool(missing)
-    table.create_write_transaction(actions, "append", delta_schema(relation), commit_properties=properties)
-    return True
+_logger = logging.getLogger("tidemark.spark")
+Changes = Callable[[Relation, int], pa.Table | None]
+"""The net change of a relation since a version, or None if that is not known."""
 
 
-def delta_schema(relation: Relation) -> DeltaSchema:
-    return DeltaSchema.from_arrow(relation.file_schema)
+@dataclass
+class Publisher:
+    """Writes the Delta tables of one lake's relations. What their logs say is read once, and then known."""
+
+    root: Path
+    seals: Seals
+    options: Options
+    standings: dict[str, Standing] = field(default_factory=dict)
+    """By folder."""
+    _checked: set[str] = field(default_factory=set)
+
+    def standing(self, relation: Relation) -> Standing:
+        """What the relation's Delta table says of itself, compared with its seals when the lake was opened."""
+        known = self.standings.get(relation.directory)
+        if known is not None:
+            return known
+        table = self.root / relation.directory
+        if not (table / LOG).is_dir():
+            self.seals.drop(table)
+        elif relation.directory not in self._checked:
+            verify_published(table, self.seals)
+        self._checked.add(relation.directory)
+        with no_panic(f"{relation.directory}/{LOG}"):
+            found = self.standings[relation.directory] = standing_of(table)
+        seal_published(table, self.seals)
+        return found
+
+    def is_waiting(self, relation: Relation) -> bool:
+        """Whether the relation's table is not what it should be, as far as that is known."""
+        known = self.standings.get(relation.directory)
+        if known is None or known.entry < 0 or known.version < relation.changed_at or not known.is_ours:
+            return True
+        return known.files.keys() != {file.path for file in relation.files}
+
+    def publish(self, relation: Relation, version: int, changes: Changes) -> None:
+        """Let the relation's table hold what the relation holds, as of a version; it has no tail."""
+        assert not relation.tail
+        known = self.standing(relation)
+        try:
+            self.standings[relation.directory] = self._published(relation, version, known, changes)
+        except BaseException:
+            self.standings.pop(relation.directory, None)  # nobody knows what is there
+            raise
+
+    def forget(self) -> None:
+        """Read all again when it is asked for."""
+        self.standings.clear()
+
+    def gone(self, directory: str) -> None:
+        """A folder is no more; another may take its place."""
+        self.standings.pop(directory, None)
+        self._checked.discard(directory)
+
+    def files(self) -> set[str]:
+        """The files that the tables name now, as far as that is known."""
+        return {path for standing in self.standings.values() for path in standing.files}
+
+    def _published(self, relation: Relation, version: int, known: Standing, changes: Changes) -> Standing:
+        table, now = self.root / relation.directory, int(time.time() * 1000)
+        metadata, protocol = delta_table.described(relation, known)
+        is_same = delta_table.same_metadata(metadata, known.metadata) and protocol == known.protocol
+        wanted = {file.path for file in relation.files}
+        coming = [_added(table, file) for file in relation.files if file.path not in known.files]
+        leaving = [file for path, file in known.files.items() if path not in wanted]
+        if is_same and not coming and not leaving and known.entry >= 0:
+            return replace(known, version=max(version, known.version), is_ours=True)
+        net = self._net(relation, known, changes) if leaving else None
+        is_change = net is None or net.num_rows > 0
+        actions = delta_table.said_of(relation.name, version, now, "WRITE" if is_change else "OPTIMIZE")
+        if not is_same:
+            actions += [delta_table.protocol_action(protocol), {"metaData": metadata}]
+        actions += [file.removal(now, is_change=is_change) for file in leaving]
+        actions += [file.action(is_change=is_change, stats=file.stats or "") for file in coming]
+        if net is not None and net.num_rows and delta_table.has_feed(relation):
+            actions.append(self._fed(table, relation, net))
+        self._put(table, known.entry + 1, delta_table.encoded(actions))
+        files = {path: file for path, file in known.files.items() if path in wanted}
+        files |= {file.path: file for file in coming}
+        said = Standing(known.entry + 1, version, metadata, protocol, files, True, known.checkpoint, now)
+        is_long = said.entry - known.checkpoint > self.options.checkpoint_every
+        return self._checkpointed(table, said) if is_long else said
+
+    def _net(self, relation: Relation, known: Standing, changes: Changes) -> pa.Table | None:
+        """The net change since the last publication, if it is known and all that a reader sees change."""
+        if not known.is_ours or known.version < relation.created_at:
+            return None
+        had = delta_table.columns_of(known.metadata)
+        added = relation.columns[len(had) :]
+        if had != list(relation.columns[: len(had)]) or any(value is not None for value in _values(relation, added)):
+            return None
+        return changes(relation, known.version)
+
+    def _fed(self, table: Path, relation: Relation, net: pa.Table) -> Action:
+        """Write a file of change data: each row that came or left, as often as it did."""
+        parts = []
+        for kind, entries in (("delete", deltas.negated(deltas.deleted(net))), ("insert", deltas.inserted(net))):
+            rows = expand(entries).rename_columns(list(relation.columns)).cast(relation.file_schema)
+            parts.append(rows.append_column(delta_table.CHANGE_TYPE, pa.repeat(pa.scalar(kind), rows.num_rows)))
+        folder = table / delta_table.CHANGE_DATA
+        folder.mkdir(exist_ok=True)
+        path = folder / f"cdc-{uuid.uuid4().hex}.parquet"
+        pq.write_table(pa.concat_tables(parts), path, compression="zstd", store_schema=False)
+        if self.options.power:
+            sync(path)
+            sync(folder)
+        name = f"{delta_table.CHANGE_DATA}/{path.name}"
+        return {"cdc": {"path": name, "partitionValues": {}, "size": path.stat().st_size, "dataChange": False}}
+
+    def _put(self, table: Path, entry: int, data: bytes) -> None:
+        """Write an entry at its version, if nobody else has."""
+        (table / LOG).mkdir(exist_ok=True)
+        path = entry_path(table, entry)
+        try:
+            write_new(path, data, is_synced=self.options.power)
+        except FileExistsError as error:
+            raise TidemarkError(
+                "storage_failed",
+                f"{table.name}/{LOG}/{path.name} is there already: somebody else writes to this table",
+                hint="let only Tidemark write the tables of a lake",
+            ) from error
+        self._sealed(path, data)
+
+    def _sealed(self, path: Path, data: bytes) -> None:
+        try:
+            self.seals.put({path: Seal(len(data), zlib.crc32(data))})
+        except OSError:
+            _logger.warning("%s could not be sealed", path.name, exc_info=True)
+
+    def _checkpointed(self, table: Path, standing: Standing) -> Standing:
+        """With a checkpoint of the last entry, and without entries that nobody needs before it. The publication does
+        not depend on it."""
+        try:
+            data, point = delta_table.checkpoint_of(table, standing), table / LOG
+            path = point / f"{standing.entry:020d}.checkpoint.parquet"
+            write_new(path, data, is_synced=self.options.power)
+            self._sealed(path, data)
+            rows = len(standing.files) + 3
+            replace_file(point / LAST_CHECKPOINT, b'{"version":%d,"size":%d}' % (standing.entry, rows))
+            self._clean(table)
+        except Exception:
+            _logger.warning("%s could not get a checkpoint", table.name, exc_info=True)
+        return replace(standing, checkpoint=standing.entry)
+
+    def _clean(self, table: Path) -> None:
+        before = time.time() - self.options.keep_feed_seconds
+        gone = delta_table.outdated(table, before, self.options.keep_publications)
+        for path in gone:
+            path.unlink(missing_ok=True)
+        if gone:
+            self.seals.forget_missing(table)
 
 
-def _add(path: Path, file: DataFile) -> AddAction:
-    modified = int((path / file.path).stat().st_mtime * 1000)
-    return AddAction(file.path, file.size_bytes, {}, modified, True, json.dumps({"numRecords": file.rows}))
+def _values(relation: Relation, added: tuple[str, ...]) -> list[object]:
+    """What rows that were there before have in the columns that came later."""
+    return list(relation.added[len(relation.added) - len(added) :]) if added else []
+
+
+def _added(table: Path, file: DataFile) -> Added:
+    path = table / file.path
+    return Added(file.path, file.size_bytes, int(os.stat(path).st_mtime * 1000), statistics(path))

@@ -3,9 +3,6 @@
 A relation is its *base*, Parquet files of plain rows, plus its *tail*, the entries since the base was last merged,
 in memory. The tail is a few Arrow tables of falling size: a commit adds to the smallest, so that a large old part
 need not be handed to Spark again after each commit.
-
-Foreign readers of the relation's Delta table see what is *published*: the base as of the last record after which
-there was no tail, which is then the whole content at that version.
 """
 
 from __future__ import annotations
@@ -39,8 +36,8 @@ class Relation:
     created_at: int
     files: tuple[DataFile, ...] = ()
     tail: tuple[pa.Table, ...] = ()
-    published: tuple[DataFile, ...] = ()
-    published_version: int = 0
+    changed_at: int = 0
+    """The last version that changed the content, or the columns."""
     added: tuple[Value, ...] = ()
     """What entries that were logged before have in the columns that came later, which are the last ones."""
     kept: bool = True
@@ -70,20 +67,16 @@ class Relation:
         tail = self.tail
         if entries is not None and entries.num_rows:
             tail = _pushed(tail, entries)
-        return replace(self, files=self.files + inserted, tail=tail)._settled(version)
+        return replace(self, files=self.files + inserted, tail=tail, changed_at=version)
 
-    def with_merge(self, removed: tuple[str, ...], added: tuple[DataFile, ...], version: int) -> Relation:
-        kept = tuple(file for file in self.files if file.path not in removed)
-        return replace(self, files=kept + added, tail=())._settled(version)
+    def with_merge(self, removed: tuple[str, ...], added: tuple[DataFile, ...]) -> Relation:
+        gone = frozenset(removed)
+        kept = tuple(file for file in self.files if file.path not in gone)
+        return replace(self, files=kept + added, tail=())
 
     def with_alteration(self, altered: Altered, version: int) -> Relation:
-        changed = replace(self, schema=altered.schema, added=altered.added, files=altered.files, tail=())
-        return changed._settled(version)
-
-    def _settled(self, version: int) -> Relation:
-        if self.tail:
-            return self
-        return replace(self, published=self.files, published_version=version)
+        before = replace(self, schema=altered.schema, added=altered.added)
+        return replace(before, files=altered.files, tail=(), changed_at=version)
 
 
 Relations: TypeAlias = Mapping[str, Relation]
@@ -97,7 +90,7 @@ def apply(relations: Relations, record: Record, entries: Entries) -> dict[str, R
     if isinstance(record, Noted):
         return result
     if not isinstance(record, Committed):
-        result[record.relation] = result[record.relation].with_merge(record.removed, record.added, record.version)
+        result[record.relation] = result[record.relation].with_merge(record.removed, record.added)
         return result
     for name in record.dropped:
         del result[name]

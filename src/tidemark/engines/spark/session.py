@@ -21,6 +21,7 @@ from typing import Any, Final
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
+from tidemark.engines.publishing import Rhythm
 from tidemark.engines.spark.shield import unbroken
 from tidemark.errors import TidemarkError
 
@@ -201,7 +202,11 @@ class Options:
     ``sweep_after_seconds``: staged files of a dead process are removed when older; its JVM outlives it for a while.
     ``power``: files and folders are on the disk before a commit is acknowledged.
     ``memory``: how many bytes arrangements and statements in this process may take; None leaves it to both.
-    ``keep_merged_seconds``: how long files stay that a merge replaced, for foreign readers in the middle of a scan.
+    ``keep_merged_seconds``: how long files stay that a merge wrote and another replaced, for foreign readers in the
+    middle of a scan.
+    ``publish``: when relations are published to foreign readers; None leaves it to whoever asks for it.
+    ``checkpoint_every``: after so many publications a relation's own Delta log gets a checkpoint.
+    ``keep_feed_seconds`` and ``keep_publications``: how far that log goes back, with its change data.
     """
 
     inline_rows: int = 20_000
@@ -225,6 +230,10 @@ class Options:
     keep_merged_seconds: int = 60 * 60
     power: bool = False
     memory: int | None = None
+    publish: Rhythm | None = None
+    checkpoint_every: int = 32
+    keep_feed_seconds: int = 24 * 60 * 60
+    keep_publications: int = 10_000
 
 
 ON_SPARK: Final[dict[str, Any]] = {

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
 from tidemark.engines.spark.inline import Log
-from tidemark.engines.spark.records import Record
+from tidemark.engines.spark.records import Merged, Record
 from tidemark.engines.spark.seals import Seals
 from tidemark.engines.spark.session import Options
 from tidemark.engines.spark.transactions import Transactions
@@ -41,6 +41,10 @@ class SharedTransactions(Transactions):
     ) -> int:
         with self.lock:
             return super().append(record, time, trace, deltas)
+
+    def append_merges(self, merges: Sequence[Merged], time: dt.datetime) -> None:
+        with self.lock:
+            super().append_merges(merges, time)
 
     def compact_if_due(self) -> bool:
         with self.lock:

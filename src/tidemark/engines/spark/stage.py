@@ -35,6 +35,8 @@ from tidemark.storage.disk import checksum_of, sync
 ROW_GROUP: Final = 128 * 1024
 BLOCK_BYTES: Final = 16 * 1024 * 1024
 """Of the row groups that Spark writes: short ones can be passed over one by one, and read side by side."""
+NEW, REWRITTEN = "part-", "base-"
+"""How files are called that bring rows, and those of merges, whose rows stood in others before."""
 CHANGES: Final = "_changes"
 """The folder of weighted entries within a relation's; Delta readers pass over names that begin with ``_``."""
 
@@ -64,14 +66,15 @@ class Staging:
     def begin(self, directory: str) -> None:
         """Make the folder of a relation to be created."""
         path = self._root / directory
-        path.mkdir(parents=True)
-        self._directories.append(path)
+        if not path.exists():  # else it is that of a relation of the same name, whose table this one continues
+            path.mkdir(parents=True)
+            self._directories.append(path)
 
-    def rows(self, directory: str, rows: pa.Table) -> tuple[DataFile, ...]:
+    def rows(self, directory: str, rows: pa.Table, kind: str = NEW) -> tuple[DataFile, ...]:
         """Stage plain rows. They are sorted by nothing: files keep the order of arrival, which prunes well enough."""
         if not rows.num_rows:
             return ()
-        return (self._write(directory, f"part-{uuid.uuid4().hex}.parquet", rows),)
+        return (self._write(directory, f"{kind}{uuid.uuid4().hex}.parquet", rows),)
 
     def weighted(self, directory: str, entries: pa.Table) -> tuple[DataFile, ...]:
         if not entries.num_rows:
@@ -79,16 +82,16 @@ class Staging:
         return (self._write(directory, f"{CHANGES}/{uuid.uuid4().hex}.parquet", entries),)
 
     def written(self, directory: str, write: Callable[[Path], None]) -> tuple[DataFile, ...]:
-        """Stage a file of rows that ``write`` makes at the path that it gets."""
-        name = f"part-{uuid.uuid4().hex}.parquet"
+        """Stage a file of rows that stood elsewhere, which ``write`` makes at the path that it gets."""
+        name = f"{REWRITTEN}{uuid.uuid4().hex}.parquet"
         path = self._root / directory / name
         self._written.append(path)
         write(path)
         return (self._named(directory, name, pq.read_metadata(path).num_rows),)
 
-    def frame(self, directory: str, frame: DataFrame) -> tuple[DataFile, ...]:
+    def frame(self, directory: str, frame: DataFrame, kind: str = NEW) -> tuple[DataFile, ...]:
         """Stage what Spark computes: it writes a folder of files, and those that hold rows are named."""
-        folder = f"part-{uuid.uuid4().hex}"
+        folder = f"{kind}{uuid.uuid4().hex}"
         path = self._root / directory / folder
         self._written.append(path)
         writer = frame.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
@@ -195,7 +198,7 @@ class Stager:
 
     def _create(self, creation: Creation, commit: Commit, working: Relations) -> Created:
         name, version = creation.relation, commit.version
-        directory = self.lake.directory(name, internal=creation.internal, version=version)
+        directory = self.lake.directory(name, internal=creation.internal)
         self.staging.begin(directory)
         empty = Created(name, creation.schema, directory, creation.logged, creation.internal, (), creation.kept)
         return replace(empty, files=self._filled(creation, begin(empty, version), commit.given, working))

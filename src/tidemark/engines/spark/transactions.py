@@ -233,6 +233,21 @@ class Transactions:
         self._remember(TransactionRow(sequence, record.version, moment, record, trace), deltas, encoded)
         return sequence
 
+    def append_merges(self, merges: Sequence[Merged], time: dt.datetime) -> None:
+        """Append a row for each of some merges, all at once."""
+        first = self.sequence + 1
+        rows = [TransactionRow(first + place, merged.version, time, merged) for place, merged in enumerate(merges)]
+        cells = [
+            {"sequence": row.sequence, "version": row.version, "time": time, "record": record_to_json(row.record)}
+            | {"relations": [], "deltas": []}
+            for row in rows
+        ]
+        self._write(pa.Table.from_pylist(cells, schema=_SCHEMA), rows[-1].sequence)
+        self.sequence = rows[-1].sequence
+        self._uncompacted += 1
+        for row in rows:
+            self._remember(row, {}, {})
+
     def _write(self, table: pa.Table, sequence: int) -> None:
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, compression="zstd", write_page_checksum=True)

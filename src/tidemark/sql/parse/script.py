@@ -36,6 +36,7 @@ from tidemark.sql.parse.statements import (
     Explain,
     ExplainEffect,
     Insert,
+    Publish,
     Query,
     Rollback,
     Show,
@@ -56,6 +57,7 @@ SHOWN = (
     "RULES",
     "ASSERTIONS",
     "ARRANGEMENTS",
+    "PUBLICATIONS",
     "MEMORY",
     "SOURCES",
 )
@@ -64,7 +66,7 @@ ALTER_HINT = "ALTER TABLE t ADD COLUMN c type [DEFAULT value] [NOT NULL] [CHECK 
 _PLAIN = frozenset({"SELECT", "WITH", "VALUES", "INSERT", "UPDATE", "DELETE", "("})
 _BEGINNINGS = (
     "SELECT, WITH, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, BEGIN, COMMIT, ROLLBACK, EXPLAIN, AUDIT, SHOW, "
-    "REFRESH, BACKUP, CHECKPOINT, ACTIVATE and DEACTIVATE do"
+    "REFRESH, BACKUP, CHECKPOINT, PUBLISH, ACTIVATE and DEACTIVATE do"
 )
 
 
@@ -99,6 +101,8 @@ def parse_statement(source: Source, tokens: list[Token]) -> Statement:
     if first == "CHECKPOINT":
         _after_first(cursor).end()
         return Checkpoint()
+    if first == "PUBLISH":
+        return _publish(cursor)
     if first not in _PLAIN:
         raise source.error("syntax", f"no statement begins with {first}", tokens[0], hint=_BEGINNINGS)
     tree, version = parse_query(source, tokens)
@@ -255,6 +259,14 @@ def _refresh(cursor: Cursor) -> Refresh:
     name = inner.name("the name of a snapshot")
     inner.end()
     return Refresh(name)
+
+
+def _publish(cursor: Cursor) -> Publish:
+    cursor.expect("PUBLISH")
+    inner = Cursor(cursor.source, retokenized(cursor))
+    name = inner.name("the name of a table or a view") if inner.rest() else None
+    inner.end()
+    return Publish(name)
 
 
 def _options(cursor: Cursor) -> dict[str, str]:

@@ -174,6 +174,13 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
+class Publish:
+    """PUBLISH, of one relation or of all."""
+
+    name: str | None
+
+
+@dataclass(frozen=True)
 class Show:
     what: str
 
@@ -200,6 +207,7 @@ Statement: TypeAlias = (
     | Audit
     | Backup
     | Checkpoint
+    | Publish
     | Show
     | Refresh
     | AlterLog
