@@ -26,13 +26,13 @@ from deltalake import DeltaTable, QueryBuilder
 
 import tidemark as tm
 from tests.effort import examples
-from tidemark.engines.publishing import Rhythm
 from tidemark.engines.spark import SparkEngine
 from tidemark.engines.spark import publish as publish_module
 from tidemark.engines.spark.publish import Publisher
 from tidemark.engines.spark.seals import Seals
-from tidemark.engines.spark.statistics import statistics
 from tidemark.engines.spark.transactions import Transactions
+from tidemark.storage.publishing import Rhythm
+from tidemark.storage.statistics import statistics
 
 pytestmark = pytest.mark.spark
 

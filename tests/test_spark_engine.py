@@ -25,7 +25,6 @@ import pytest
 from deltalake import DeltaTable
 
 import tidemark as tm
-import tidemark.engines.spark.engine as engine_module
 import tidemark.engines.spark.transactions as transactions_module
 from tests.spark_support import (
     ITEMS,
@@ -70,6 +69,7 @@ from tidemark.algebra.types import (
 )
 from tidemark.engines.spark import SparkEngine
 from tidemark.engines.spark.lake import Lake, column_names, directory_name, local_path
+from tidemark.engines.spark.publish import Publisher
 from tidemark.engines.spark.records import Merged
 from tidemark.engines.spark.session import ON_SPARK, require_java
 from tidemark.errors import TidemarkError
@@ -321,10 +321,9 @@ def test_a_crash_between_commit_and_publishing_is_rolled_forward(
     def die(*_: object) -> None:
         raise OSError("killed")
 
-    monkeypatch.setattr(engine_module, "publish", die)
+    monkeypatch.setattr(Publisher, "publish", die)
     create(engine, "copy", ITEMS, items)
-    with pytest.raises(OSError, match="killed"):
-        engine.merge("items")
+    engine.merge("items")
     monkeypatch.undo()
     assert read_delta(engine, "items").num_rows == 0
     engine = reopened(engine, spark)

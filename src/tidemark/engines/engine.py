@@ -16,11 +16,11 @@ import pyarrow as pa
 from tidemark.algebra.plans import Plan, Stored
 from tidemark.algebra.scalar import Row
 from tidemark.engines.limits import EngineLimits
-from tidemark.engines.publishing import Publication
 from tidemark.errors import TidemarkError
 from tidemark.storage.arrangements import Arrangements
 from tidemark.storage.commit import Commit, Forgetting, Loaded, Logged
 from tidemark.storage.delta import NetRows, Rows
+from tidemark.storage.publishing import Publication
 
 Columns: TypeAlias = tuple[int, ...]
 Keys: TypeAlias = Collection[Row]

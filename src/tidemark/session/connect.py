@@ -10,12 +10,12 @@ from typing import Any
 
 from tidemark.engines.engine import Engine
 from tidemark.engines.opening import opening
-from tidemark.engines.publishing import Rhythm
 from tidemark.errors import TidemarkError, half_character
 from tidemark.session.database import Database
 from tidemark.session.options import AllowedPaths, memory_of, options_of
 from tidemark.sql.parse.text import dialect_named
 from tidemark.state.boundary import bounded, deep
+from tidemark.storage.publishing import Rhythm
 
 _TARGETS = 'use "duckdb", "duckdb:path", "spark" or "spark:path", or a SparkSession with lake='
 

@@ -12,9 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from tidemark.engines.publishing import Rhythm
 from tidemark.errors import TidemarkError, half_character
 from tidemark.session.turns import DEFAULT_SECONDS
+from tidemark.storage.publishing import Rhythm
 from tidemark.storage.retention import bytes_of
 
 _SPAN: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", re.IGNORECASE)

@@ -33,7 +33,6 @@ from tidemark.engines.engine import (
     reads_only,
 )
 from tidemark.engines.limits import EngineLimits
-from tidemark.engines.publishing import Publication
 from tidemark.network import Network, Node, NodeKind, build
 from tidemark.network.build import NOTHING, Definition, grown
 from tidemark.sql.catalog.catalog import Catalog, Relation, Table, View
@@ -42,6 +41,7 @@ from tidemark.state.records import known_of_view
 from tidemark.state.tidemarks import lagging_of
 from tidemark.storage.commit import Alteration, Commit, Forgetting, Loaded, Logged
 from tidemark.storage.delta import Rows
+from tidemark.storage.publishing import Publication
 from tidemark.strategy.cache import RefreshCache
 from tidemark.strategy.nodes import REPLACED, StoredFilter, expand
 from tidemark.strategy.parts import shared_name

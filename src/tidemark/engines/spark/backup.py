@@ -21,11 +21,11 @@ from tidemark.engines.engine import Checked
 from tidemark.engines.spark.delta_log import LOG
 from tidemark.engines.spark.integrity import problem_of
 from tidemark.engines.spark.lake import FORMAT, OWN, Lake, marker_text
+from tidemark.engines.spark.load import files_of
 from tidemark.engines.spark.records import DataFile
 from tidemark.engines.spark.relations import Relation, apply
 from tidemark.engines.spark.seals import Seal, Seals, damaged, verify_published
 from tidemark.engines.spark.session import Options
-from tidemark.engines.spark.sweep import files_of
 from tidemark.engines.spark.transactions import TransactionRow, Transactions
 from tidemark.errors import TidemarkError
 from tidemark.storage.disk import copy_checked, replace, sync

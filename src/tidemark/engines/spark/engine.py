@@ -44,17 +44,15 @@ from tidemark.engines.local.columns import followed
 from tidemark.engines.local.columns import nothing_stored as no_columns_stored
 from tidemark.engines.local.lookups import arranged_by_key, arranged_columns, arranged_rows, near
 from tidemark.engines.local.steps import evaluate_few, given_rows, nothing_stored
-from tidemark.engines.publishing import Publication
 from tidemark.engines.spark.backup import Needed, begin
 from tidemark.engines.spark.delta_log import LOG
 from tidemark.engines.spark.in_process import InProcess, read_rows
 from tidemark.engines.spark.inline import Log, later_than, logged_changes
 from tidemark.engines.spark.integrity import Verified
 from tidemark.engines.spark.lake import Lake, local_path
-from tidemark.engines.spark.load import kept_after, replay, settled_at
+from tidemark.engines.spark.load import files_of, kept_after, remove_folder, replay, settled_at, sweep
 from tidemark.engines.spark.merge import Merger, most_due
-from tidemark.engines.spark.publications import Publications, is_published
-from tidemark.engines.spark.publish import Publisher
+from tidemark.engines.spark.publish import Publications, Publisher, is_published
 from tidemark.engines.spark.records import Committed, DataFile, Merged, Noted, forgotten_after
 from tidemark.engines.spark.relations import Relation, Relations, apply
 from tidemark.engines.spark.routing import iterates_in_process, runs_in_process, without_empty
@@ -62,7 +60,6 @@ from tidemark.engines.spark.session import Options, local_session, require_java
 from tidemark.engines.spark.shared import SharedTransactions
 from tidemark.engines.spark.stage import Stager, Staging
 from tidemark.engines.spark.statements import Statements
-from tidemark.engines.spark.sweep import files_of, remove_folder, sweep
 from tidemark.engines.spark.transactions import COMMIT_UNKNOWN, TransactionRow
 from tidemark.errors import TidemarkError
 from tidemark.storage import delta as deltas
@@ -70,6 +67,7 @@ from tidemark.storage.arrangements import MOST_OF_ONE_KEY, Arrangements, no_arra
 from tidemark.storage.batches import Batch, Numbers, Vector, empty_batch
 from tidemark.storage.commit import Commit, Forgetting, Loaded, Logged, take_notes
 from tidemark.storage.delta import Rows
+from tidemark.storage.publishing import Pace, Publication
 
 _Key: TypeAlias = tuple[str, tuple[DataFile, ...], tuple[str, ...]]
 """The folder, the base files and the columns, which are more after an alteration."""
@@ -177,7 +175,7 @@ class SparkEngine:
         self._merger = Merger(self.options, self._in_process, self._statements)
         self._tiny = Tiny(self._verified)
         publisher = Publisher(self._lake.root, self._lake.seals, self.options)
-        self._publications = Publications(publisher, self.options.publish, self._net_since)
+        self._publications = Publications(publisher, Pace(self.options.publish), self._net_since)
         self._swept = time.monotonic()
         self._start = start
         self._lending = Lending(lambda: SparkSnapshot(self), SparkSnapshot.release)
@@ -435,7 +433,9 @@ class SparkEngine:
         """Every tail goes into base files, and every relation's own Delta log says so. Of small rows of transactions
         that have become many one file is made."""
         with self._lock:
-            self._merge_tails([relation for relation in self._relations.values() if not is_published(relation)])
+            others = [relation for relation in self._relations.values() if not is_published(relation)]
+            for error in self._merge_tails(others):
+                raise error
             self.publish()
             self._transactions.compact_if_due()
             return True
@@ -508,7 +508,8 @@ class SparkEngine:
     def merge(self, relation: str) -> None:
         """Fold the relation's tail into its base files now, so that foreign readers see the last version."""
         with self._lock:
-            self._merge_tails([self._relations[relation]])
+            for error in self._merge_tails([self._relations[relation]]):
+                raise error
             self._publish_settled([self._relations[relation]])
 
     def arranged(self) -> pa.Table:
@@ -579,7 +580,7 @@ class SparkEngine:
         due = most_due(self._relations, self.options)
         if due is not None:
             self._try(f"merge {due.name}", partial(self._merge_tails, [due], is_due=True), is_risky=True)
-        if self._publications.is_due(self.version):
+        if self._publications.pace.is_due(self.version):
             self._publish_waiting()
         elif self.options.publish is None:
             self._publish_settled(self._relations.values())
@@ -589,8 +590,10 @@ class SparkEngine:
         for kept in (self._statements, self._in_process, self._tiny):
             self._try("let go of what is no longer stored", partial(kept.keep_only, self._relations))
 
-    def _merge_tails(self, relations: Collection[Relation], *, is_due: bool = False) -> None:
-        """Fold tails into base files, all of them by one append; ``is_due`` are merged even if they have no tail."""
+    def _merge_tails(self, relations: Collection[Relation], *, is_due: bool = False) -> list[Exception]:
+        """Fold tails into base files, all of them by one append, and say what failed of those that cannot be merged;
+        ``is_due`` are merged even if they have no tail."""
+        failures = list[Exception]()
         due = [relation for relation in relations if relation.tail or is_due]
         staging = Staging(self._verified, power=self.options.power)
         with staging.discarded_on_failure():
@@ -600,32 +603,34 @@ class SparkEngine:
                     records.append(self._merger.merge(relation, self.version, staging))
                 except TidemarkError as error:  # others can be merged
                     self._publications.failed(relation.name, error)
+                    failures.append(error)
                     continue
                 after = apply(after, records[-1], lambda *_: None)
             if not records:
-                return
+                return failures
             staging.settle()
             staging.is_named = True
             self._append(staging, lambda: self._transactions.append_merges(records, dt.datetime.now(dt.UTC)))
         self._relations = after
         self._announce()
+        return failures
 
-    # What other readers see: see ``publications.py``. Of ours nothing depends on it.
+    # What other readers see (``publish.py``). Of ours nothing depends on it.
 
     def _publish_waiting(self, names: Collection[str] | None = None) -> list[Exception]:
         """Merge and publish what waits, perhaps of some relations only, and say what failed."""
         began = time.monotonic()
         chosen = [one for one in self._publications.waiting(self._relations) if names is None or one.name in names]
         try:
-            self._merge_tails(chosen)
+            failures = self._merge_tails(chosen)
         except Exception as error:
             self._is_unsure = True  # nobody knows what is stored before it was read again
             for relation in chosen:
                 self._publications.failed(relation.name, error)
             failures = [error]
         else:
-            failures = self._publish_settled(self._relations[relation.name] for relation in chosen)
-        self._publications.ended(began, self.version)
+            failures += self._publish_settled(self._relations[relation.name] for relation in chosen)
+        self._publications.pace.ended(began, self.version, has_failed=bool(self._publications.errors))
         if time.monotonic() - self._swept > self.options.sweep_after_seconds:
             self._try("sweep", lambda: self._sweep(self._transactions.rows()))
         return failures

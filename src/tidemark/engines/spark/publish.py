@@ -8,35 +8,41 @@ holds, and its commit info says so in words.
 What changed is told to readers of change data: by the files themselves, if files were only added; else by a file of the
 net change. If that is not known any more (the log was cut before, or somebody else wrote to the table), the whole files
 that leave and come say it.
+
+Which relations of a lake wait to be published. What fails is told, tried again after a while, and fails no commit.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
 import os
 import time
 import uuid
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tidemark.algebra.history import CLOCK
 from tidemark.engines.spark import delta_table
 from tidemark.engines.spark.delta_log import LOG, entry_path
 from tidemark.engines.spark.delta_table import Action, Added, Standing, standing_of
 from tidemark.engines.spark.records import DataFile
-from tidemark.engines.spark.relations import Relation
+from tidemark.engines.spark.relations import Relation, Relations
 from tidemark.engines.spark.seals import LAST_CHECKPOINT, Seal, Seals, no_panic, seal_published, verify_published
 from tidemark.engines.spark.session import Options
 from tidemark.engines.spark.stage import expand
-from tidemark.engines.spark.statistics import statistics
 from tidemark.errors import TidemarkError
 from tidemark.storage import delta as deltas
 from tidemark.storage.disk import replace as replace_file
 from tidemark.storage.disk import sync, write_new
+from tidemark.storage.publishing import Pace, Publication
+from tidemark.storage.statistics import statistics
 
 _logger = logging.getLogger("tidemark.spark")
 Changes = Callable[[Relation, int], pa.Table | None]
@@ -203,3 +209,120 @@ def _values(relation: Relation, added: tuple[str, ...]) -> list[object]:
 def _added(table: Path, file: DataFile) -> Added:
     path = table / file.path
     return Added(file.path, file.size_bytes, int(os.stat(path).st_mtime * 1000), statistics(path))
+
+
+MOST_HELD: Final = 16 * 1024 * 1024
+"""So many bytes of changes are held for the next publication; what is more is read from the log."""
+
+
+@dataclass
+class _Held:
+    """The changes of a relation since a version, in order."""
+
+    since: int
+    parts: list[pa.Table] = field(default_factory=list)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in self.parts)
+
+
+@dataclass
+class Publications:
+    """What waits, when it is due, and what went wrong."""
+
+    publisher: Publisher
+    pace: Pace
+    logged: Changes
+    """The net change of a relation since a version, from the log."""
+    errors: dict[str, str] = field(default_factory=dict)
+    _held: dict[str, _Held] = field(default_factory=dict)
+    _held_bytes: int = 0
+
+    def begin(self, version: int) -> None:
+        """After stored relations were read (again): nothing is known of what changed."""
+        self._held.clear()
+        self._held_bytes = 0
+        self.publisher.forget()
+        self.pace.version = version
+
+    def committed(self, changed: Mapping[str, pa.Table], others: Iterable[str]) -> None:
+        """Hold what a commit changed of those whose last publication is known. ``others`` began anew, are no more, or
+        have other columns."""
+        self.pace.committed()
+        for name in others:
+            self._let_go(name)
+            self.errors.pop(name, None)
+        for name, delta in changed.items():
+            held = self._held.get(name)
+            if held is None:
+                continue
+            held.parts.append(delta)
+            self._held_bytes += delta.nbytes
+            if self._held_bytes > MOST_HELD:
+                self._let_go(name)
+
+    def waiting(self, relations: Relations) -> list[Relation]:
+        """The relations whose tables do not hold what they hold."""
+        return [one for one in relations.values() if is_published(one) and self.publisher.is_waiting(one)]
+
+    def idle_after(self, relations: Relations) -> float | None:
+        """How many seconds after the last commit something is due that nobody waits for; None if nothing is."""
+        seconds = self.pace.idle_after(has_failed=bool(self.errors))
+        if seconds is None:
+            return None
+        waits = any(is_published(one) and self.publisher.is_waiting(one) for one in relations.values())
+        return seconds if waits else None
+
+    def publish(self, relations: Iterable[Relation], version: int) -> list[Exception]:
+        """Publish relations that have no tail, each for itself, and say what failed."""
+        failures = []
+        for relation in relations:
+            try:
+                self.publisher.publish(relation, version, self._changes)
+            except Exception as error:
+                self.failed(relation.name, error)
+                failures.append(error)
+            else:
+                self.errors.pop(relation.name, None)
+                self._let_go(relation.name)
+                if self.pace.rhythm is not None:
+                    self._held[relation.name] = _Held(self.publisher.standing(relation).version)
+        return failures
+
+    def failed(self, name: str, error: Exception) -> None:
+        """A publication that failed is told, and tried again after a while. It fails no commit."""
+        _logger.warning("could not publish %s", name, exc_info=error)
+        self.errors[name] = error.message if isinstance(error, TidemarkError) else f"{type(error).__name__}: {error}"
+
+    def shown(self, relations: Relations, version: int) -> list[Publication]:
+        """How far each relation's table has come."""
+        return [self._shown(one, version) for one in relations.values() if is_published(one)]
+
+    def _shown(self, relation: Relation, version: int) -> Publication:
+        known = self.publisher.standings.get(relation.directory)
+        error = self.errors.get(relation.name)
+        if known is None or known.entry < 0 or known.version < relation.created_at:
+            return Publication(relation.name, relation.directory, None, None, version, None, error)
+        behind = version - known.version if known.version < relation.changed_at else 0
+        moment = None if known.time is None else dt.datetime.fromtimestamp(known.time / 1000, dt.UTC)
+        time_ = None if moment is None else moment.replace(tzinfo=None)
+        return Publication(relation.name, relation.directory, known.version, known.entry, behind, time_, error)
+
+    def _changes(self, relation: Relation, since: int) -> pa.Table | None:
+        held = self._held.get(relation.name)
+        if held is None or held.since != since:
+            return self.logged(relation, since)
+        schema = relation.schema.weighted
+        parts = (part.rename_columns(schema.names).cast(schema) for part in held.parts)
+        return deltas.combine(schema.empty_table(), *parts)
+
+    def _let_go(self, name: str) -> None:
+        held = self._held.pop(name, None)
+        if held is not None:
+            self._held_bytes -= held.nbytes
+
+
+def is_published(relation: Relation) -> bool:
+    """Whether others can read the relation: those who use the database can, and it is stored. The clock is nobody's."""
+    return not relation.internal and relation.kept and relation.name != CLOCK

@@ -21,9 +21,9 @@ from typing import Any, Final
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from tidemark.engines.publishing import Rhythm
 from tidemark.engines.spark.shield import unbroken
 from tidemark.errors import TidemarkError
+from tidemark.storage.publishing import Rhythm
 
 OLDEST_JAVA: Final = 17
 DRIVER_MEMORY: Final = "2g"
