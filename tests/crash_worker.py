@@ -1,6 +1,7 @@
 """Commits numbered transactions over several tables without end, and says after each that it was acknowledged.
 
-Run as a program with the target of a database and the first number; meant to be killed at any instant.
+Run as a program with the target of a database, the first number, and maybe when a lake is published; meant to be killed
+at any instant.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ CREATE MATERIALIZED VIEW IF NOT EXISTS summary AS SELECT parts, COUNT(*) AS tran
 """
 
 
-def main(target: str, first: int) -> None:
-    db = tm.connect(target)
+def main(target: str, first: int, *publish: str) -> None:
+    db = tm.connect(target, options={"publish": publish[0]} if publish else None)
     db.execute(SETUP)
     print("ready", flush=True)
     number = first
@@ -35,4 +36,4 @@ def main(target: str, first: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])

@@ -21,10 +21,12 @@ pytestmark = pytest.mark.slow
 WORKER = Path(__file__).parent / "crash_worker.py"
 
 
-def killed_after(target: str, first: int, commits: int, seconds: float, program: Path = WORKER) -> int:
+def killed_after(
+    target: str, first: int, commits: int, seconds: float, program: Path = WORKER, options: tuple[str, ...] = ()
+) -> int:
     """Let a worker commit so often, and a moment more, kill it, and give the last number that it acknowledged."""
     worker = subprocess.Popen(
-        [sys.executable, "-m", f"tests.{program.stem}", target, str(first)],
+        [sys.executable, "-m", f"tests.{program.stem}", target, str(first), *options],
         cwd=program.parents[1],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -26,6 +26,7 @@ from deltalake import DeltaTable, QueryBuilder
 
 import tidemark as tm
 from tests.effort import examples
+from tests.test_crash import killed_after
 from tidemark.engines.spark import SparkEngine
 from tidemark.engines.spark import publish as publish_module
 from tidemark.engines.spark.publish import Publisher
@@ -488,6 +489,24 @@ def test_a_lake_that_dies_while_it_publishes_is_rolled_forward(tmp_path: Path, m
                 assert seen(copy, name)[1] == known[db.version] == counted(db.query(f"SELECT * FROM {name}")), copy.name
                 last = table_of(copy, name).version()
                 assert fed(copy, name, 0, last) == known[db.version], copy.name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("publish", ["commit", "20ms"])
+def test_a_process_that_is_killed_leaves_tables_that_can_be_read(publish: str, tmp_path: Path) -> None:
+    lake, last, chance = tmp_path / "lake", 0, random.Random(20261119)
+    names = ("done", "line", "totals", "summary")
+    for _ in range(4):
+        killed_after(f"spark:{lake}", last + 1, chance.randint(2, 12), chance.uniform(0, 0.2), options=(publish,))
+        left = {name: seen(lake, name) for name in names}
+        with opened(lake, publish) as db:
+            last = db.query("SELECT * FROM done").num_rows
+            for name, (version, rows) in left.items():
+                assert rows == counted(db.query(f"SELECT * FROM {name} AS OF VERSION {version}")), name
+                now = counted(db.query(f"SELECT * FROM {name}"))
+                assert seen(lake, name)[1] == now
+                assert fed(lake, name, 0, table_of(lake, name).version()) == now
+    assert last > 8
 
 
 @pytest.mark.parametrize("value", ["now", "", 0, -1, True, "0s", "5", 1.5, None, "-1s"])
