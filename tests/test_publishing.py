@@ -425,6 +425,7 @@ def test_a_long_history_leaves_a_short_log_and_few_files(tmp_path: Path) -> None
         assert first == entries[0], "whoever begins at the oldest entry finds its checkpoint"
         for entry in entries[-20:]:
             assert table_of(lake, "t", entry).transaction_version("tidemark")
+        assert len(list((lake / "tables" / "n" / "_change_data").iterdir())) <= 60
         last = table_of(lake, "n").version()
         found = fed(lake, "n", last - 14, last)
         assert sorted(count for count in found.values() if count) == [-1, 1], "one number for another, over all"

@@ -23,6 +23,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from tidemark.engines.spark.delta_log import entries
 from tidemark.engines.spark.delta_table import CHANGE_DATA
 from tidemark.engines.spark.in_process import read_entries
 from tidemark.engines.spark.inline import Small
@@ -117,13 +118,14 @@ def sweep(
     removed = []
     for relation in relations.values():
         folder = root / relation.directory
+        feed_wait = min(options.keep_feed_seconds, now - _oldest_entry(folder) + options.sweep_after_seconds)
         for path in _data_files(folder):
             name = path.relative_to(folder).as_posix()
             if name in names:
                 continue
-            since, wait = replaced.get(name), options.keep_merged_seconds
+            since, wait = replaced.get(name), float(options.keep_merged_seconds)
             if name.startswith(CHANGE_DATA) or (since is not None and not name.startswith(REWRITTEN)):
-                since, wait = since or _modified(path), options.keep_feed_seconds
+                since, wait = since or _modified(path), feed_wait
             elif since is None:
                 since, wait = _modified(path), options.sweep_after_seconds
             if now - since > wait:
@@ -159,6 +161,12 @@ def _replaced_files(rows: Sequence[TransactionRow]) -> dict[str, float]:
             removals = row.record.altered
         replaced.update((path, row.time.timestamp()) for removal in removals for path in removal.removed)
     return replaced
+
+
+def _oldest_entry(folder: Path) -> float:
+    """When the oldest entry of a relation's own Delta log was written; long ago, if there is none."""
+    written = entries(folder)
+    return _modified(written[min(written)]) if written else 0.0
 
 
 def _data_files(folder: Path) -> list[Path]:
