@@ -402,6 +402,7 @@ class SparkEngine:
             marks = {name: forgetting.up_to for name, forgetting in log.items()}
             record = Noted(self.version, dict(notes), marks, traces)
             kept = {name: part.kept for name, part in log.items() if part.kept is not None and part.kept.num_rows}
+            self._publish_before(marks)
             self._transactions.append(record, dt.datetime.now(dt.UTC), deltas=kept)
             take_notes(self._notes, notes)
             self._forgotten.update(marks)
@@ -476,7 +477,6 @@ class SparkEngine:
         if self._unforgotten < self.options.forget_every:
             return
         self._unforgotten = 0
-        self._publish_waiting()  # while the log still tells what changed
         self._merge_tails(list(self._relations.values()))  # what was merged needs no deltas when the lake is opened
         settled = settled_at(self._transactions.rows())
 
@@ -634,6 +634,15 @@ class SparkEngine:
         if time.monotonic() - self._swept > self.options.sweep_after_seconds:
             self._try("sweep", lambda: self._sweep(self._transactions.rows()))
         return failures
+
+    def _publish_before(self, marks: Mapping[str, int]) -> None:
+        """Publish what would ask the log for changes up to these versions, which are to be forgotten."""
+        found = {name: relation for name, relation in self._relations.items() if name in marks}
+        late = [name for name, one in found.items() if self._publications.needs_log(one, marks[name])]
+        if late and self.options.publish is not None:
+            self._publish_waiting(late)
+        if self._is_unsure:
+            self.load()
 
     def _publish_settled(self, relations: Iterable[Relation]) -> list[Exception]:
         settled = [relation for relation in relations if is_published(relation) and not relation.tail]

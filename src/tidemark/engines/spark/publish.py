@@ -57,7 +57,9 @@ class Publisher:
     seals: Seals
     options: Options
     standings: dict[str, Standing] = field(default_factory=dict)
-    """By folder."""
+    """By folder, as far as they are known for certain."""
+    told: dict[str, Standing] = field(default_factory=dict)
+    """The last ones that were known, for people."""
     _checked: set[str] = field(default_factory=set)
 
     def standing(self, relation: Relation) -> Standing:
@@ -72,7 +74,7 @@ class Publisher:
             verify_published(table, self.seals)
         self._checked.add(relation.directory)
         with no_panic(f"{relation.directory}/{LOG}"):
-            found = self.standings[relation.directory] = standing_of(table)
+            found = self.standings[relation.directory] = self.told[relation.directory] = standing_of(table)
         seal_published(table, self.seals)
         return found
 
@@ -88,7 +90,8 @@ class Publisher:
         assert not relation.tail
         known = self.standing(relation)
         try:
-            self.standings[relation.directory] = self._published(relation, version, known, changes)
+            found = self._published(relation, version, known, changes)
+            self.standings[relation.directory] = self.told[relation.directory] = found
         except BaseException:
             self.standings.pop(relation.directory, None)  # nobody knows what is there
             raise
@@ -100,6 +103,7 @@ class Publisher:
     def gone(self, directory: str) -> None:
         """A folder is no more; another may take its place."""
         self.standings.pop(directory, None)
+        self.told.pop(directory, None)
         self._checked.discard(directory)
 
     def files(self) -> set[str]:
@@ -266,6 +270,13 @@ class Publications:
         """The relations whose tables do not hold what they hold."""
         return [one for one in relations.values() if is_published(one) and self.publisher.is_waiting(one)]
 
+    def needs_log(self, relation: Relation, up_to: int) -> bool:
+        """Whether the next publication would ask the log for a change up to that version."""
+        known = self.publisher.standings.get(relation.directory)
+        if not self.publisher.is_waiting(relation) or relation.name in self._held:
+            return False
+        return is_published(relation) and (known is None or known.version < up_to)
+
     def idle_after(self, relations: Relations) -> float | None:
         """How many seconds after the last commit something is due that nobody waits for; None if nothing is."""
         seconds = self.pace.idle_after(has_failed=bool(self.errors))
@@ -300,7 +311,7 @@ class Publications:
         return [self._shown(one, version) for one in relations.values() if is_published(one)]
 
     def _shown(self, relation: Relation, version: int) -> Publication:
-        known = self.publisher.standings.get(relation.directory)
+        known = self.publisher.told.get(relation.directory)
         error = self.errors.get(relation.name)
         if known is None or known.entry < 0 or known.version < relation.created_at:
             return Publication(relation.name, relation.directory, None, None, version, None, error)
