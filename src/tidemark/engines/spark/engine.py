@@ -203,6 +203,7 @@ class SparkEngine:
                 self._is_loaded = True
                 self._drop_state_logs()
                 if self.options.publish is None:
+                    self._publications.look(self._relations)
                     self._publish_settled(self._relations.values())
                 else:
                     self._publish_waiting()

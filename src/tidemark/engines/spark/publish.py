@@ -301,6 +301,15 @@ class Publications:
                     self._held[relation.name] = _Held(self.publisher.standing(relation).version)
         return failures
 
+    def look(self, relations: Relations) -> None:
+        """Read what the tables say, also those that are not published now; what is damaged is told."""
+        for relation in relations.values():
+            if is_published(relation) and relation.tail:
+                try:
+                    self.publisher.standing(relation)
+                except Exception as error:
+                    self.failed(relation.name, error)
+
     def failed(self, name: str, error: Exception) -> None:
         """A publication that failed is told, and tried again after a while. It fails no commit."""
         _logger.warning("could not publish %s", name, exc_info=error)
