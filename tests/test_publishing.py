@@ -32,8 +32,7 @@ from tidemark.engines.spark import publish as publish_module
 from tidemark.engines.spark.publish import Publisher
 from tidemark.engines.spark.seals import Seals
 from tidemark.engines.spark.transactions import Transactions
-from tidemark.storage.publishing import Rhythm
-from tidemark.storage.statistics import statistics
+from tidemark.storage.publishing import Rhythm, statistics
 
 pytestmark = pytest.mark.spark
 

@@ -22,7 +22,7 @@ from deltalake import Schema as DeltaSchema
 
 from tidemark.engines.spark.delta_log import LOG, checkpoints, entries
 from tidemark.engines.spark.relations import Relation
-from tidemark.storage.statistics import statistics
+from tidemark.storage.publishing import statistics
 
 APPLICATION: Final = "tidemark"
 VERSION: Final = "tidemark.version"

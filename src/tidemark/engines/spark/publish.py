@@ -41,8 +41,7 @@ from tidemark.errors import TidemarkError
 from tidemark.storage import delta as deltas
 from tidemark.storage.disk import replace as replace_file
 from tidemark.storage.disk import sync, write_new
-from tidemark.storage.publishing import Pace, Publication
-from tidemark.storage.statistics import statistics
+from tidemark.storage.publishing import Pace, Publication, statistics
 
 _logger = logging.getLogger("tidemark.spark")
 Changes = Callable[[Relation, int], pa.Table | None]
