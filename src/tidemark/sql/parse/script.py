@@ -57,9 +57,9 @@ SHOWN = (
     "RULES",
     "ASSERTIONS",
     "ARRANGEMENTS",
-    "PUBLICATIONS",
     "MEMORY",
     "SOURCES",
+    "PUBLICATIONS",
 )
 ALTER_HINT = "ALTER TABLE t ADD COLUMN c type [DEFAULT value] [NOT NULL] [CHECK (…)] is"
 # What sqlglot is asked to parse. Anything else is refused before, because sqlglot makes opaque commands of it.
