@@ -223,7 +223,7 @@ def test_whichever_call_of_the_engine_fails_our_errors_leave_and_the_database_go
             assert stored == model.stock, (place, engine.fails_at)
             engine.fails_at += 1
         check(db, model)
-    assert told > 100
+    assert told > 80, "too little failed: the test proves nothing"
     db.insert("stock", [(99, 9)])
     db.close()
 

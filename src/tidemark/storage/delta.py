@@ -216,11 +216,11 @@ def to_bag(table: pa.Table) -> dict[Row, int]:
 
 
 def to_rows(table: pa.Table) -> list[Row]:
-    columns = [_values(column) for column in table.columns]
+    columns = [values_of(column) for column in table.columns]
     return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
 
 
-def _values(column: pa.ChunkedArray) -> list[Value]:
+def values_of(column: pa.ChunkedArray | pa.Array) -> list[Value]:
     """The values of a column; only floating point, arrays and structs have more than one form."""
     values: list[Value] = column.to_pylist()
     has_forms = pa.types.is_floating(column.type) or pa.types.is_nested(column.type)

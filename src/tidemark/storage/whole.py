@@ -66,7 +66,7 @@ class Whole:
         """See ``Arrangements.matching_table``."""
         if not columns:
             return deltas.from_bag(self._all(), self.schema) if self.entries <= most else None
-        keys = dict.fromkeys(zip(*(column.to_pylist() for column in key_columns), strict=True))
+        keys = dict.fromkeys(zip(*map(deltas.values_of, key_columns), strict=True))
         found = self.matching(columns, keys, most) or {}
         if sum(map(len, found.values())) > most:
             return None
@@ -76,7 +76,7 @@ class Whole:
         self, columns: tuple[int, ...], keys: Sequence[Vector], most: int
     ) -> tuple[Batch, Numbers] | None:
         """See ``Arrangement.matching_batch``."""
-        asked = list(zip(*(key.array().to_pylist() for key in keys), strict=True)) if columns else [()]
+        asked = list(zip(*(deltas.values_of(key.array()) for key in keys), strict=True)) if columns else [()]
         found, owners, listed = self.matching(columns, asked, most) or {}, list[int](), list[Entry]()
         for number, key in enumerate(asked):
             rows = found.get(key, {})
