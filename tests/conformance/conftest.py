@@ -20,6 +20,8 @@ from tidemark.session.options import AllowedPaths
 SPARK: dict[str, dict[str, Any]] = {"spark": {}, "spark forced": ON_SPARK, "spark in process": IN_PROCESS}
 """As users have it; with all that is stored read by Spark; with statements of this process alone."""
 FORCED = "spark forced"
+AHEAD = "duckdb ahead"
+"""Its forced prices have small changes written ahead, and what is cheaper so evaluated anew."""
 HERE = ("reference", *DUCKDB_ENGINES)
 LITTLE_MEMORY = ("duckdb off", "duckdb starved")
 """The full run has one of them for each test, the long one both."""
@@ -50,6 +52,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     here = ("reference", QUICK_WAYS[number % len(QUICK_WAYS)]) if IS_QUICK else HERE
     if LEVEL == "all":
         here = tuple(name for name in HERE if name != LITTLE_MEMORY[number % 2])
+    if metafunc.definition.get_closest_marker("small") is not None:
+        here = tuple(name for name in here if name != AHEAD)
     metafunc.parametrize("engine", [*here, *on_spark], indirect=True)
 
 

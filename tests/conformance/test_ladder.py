@@ -161,6 +161,7 @@ class TestIrrelevant:
         shop.execute("UPDATE customer SET town = NULL WHERE id = 3; UPDATE customer SET name = 'Di' WHERE id = 3")
         assert step(shop, "large")["strategy"] == "irrelevant"
 
+    @pytest.mark.small
     def test_a_whole_transaction_over_several_tables(self, shop: tm.Database) -> None:
         with shop.transaction() as tx:
             tx.execute("DELETE FROM sale WHERE amount < 50")
@@ -265,6 +266,7 @@ class TestAutonomous:
         assert (found["strategy"], found["rows_read"], found["rows_out"]) == ("autonomous", 0, 2)
         assert changes_at(shop, "long_visits") == {(1, 45): -2}
 
+    @pytest.mark.small
     def test_counts_and_sums(self, shop: tm.Database) -> None:
         shop.execute("UPDATE sale SET customer = 2 WHERE id = 11")
         assert step(shop, "per_customer/counts")["strategy"] == "autonomous"
@@ -391,6 +393,7 @@ class TestAutonomous:
         assert step(db, "v")["strategy"] == "differential"
         db.execute("DELETE FROM t WHERE k = 1.5")
 
+    @pytest.mark.small
     def test_an_extremum_that_goes_is_looked_for_below(self, db: tm.Database) -> None:
         db.execute("CREATE TABLE t (g INT, a INT); INSERT INTO t VALUES (1, 5), (1, 7), (2, 1)")
         db.execute("CREATE MATERIALIZED VIEW v AS SELECT g, MIN(a) AS lo, COUNT(*) AS n FROM t GROUP BY g")

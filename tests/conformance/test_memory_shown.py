@@ -25,6 +25,7 @@ def shown(db: tm.Database) -> dict[str, tuple[int | None, ...]]:
     return {row["part"]: (row["bytes"], row["most_bytes"], row["entries"]) for row in told.to_pylist()}
 
 
+@pytest.mark.small
 def test_every_part_is_there_with_what_it_uses(db: tm.Database) -> None:
     db.execute(SETUP)
     parts = shown(db)

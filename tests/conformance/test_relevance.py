@@ -47,6 +47,7 @@ def test_an_update_of_a_column_that_nobody_reads_is_irrelevant(shop: tm.Database
     assert len(changes_at(shop, "listed")) == 6
 
 
+@pytest.mark.small
 def test_a_column_that_only_a_condition_reads_matters(shop: tm.Database) -> None:
     shop.execute("UPDATE customer SET balance = balance + 3")
     assert steps(shop) == {

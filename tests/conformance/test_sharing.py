@@ -54,6 +54,7 @@ def test_what_is_irrelevant_to_all_that_share_a_join_reads_nothing(db: tm.Databa
 
 @pytest.mark.parametrize("statement", ["DELETE FROM a WHERE i = 20", "UPDATE a SET x = x + 1 WHERE i = 30"])
 @pytest.mark.parametrize("count", [2, 3, 16])
+@pytest.mark.small
 def test_views_that_follow_alone_do_so_when_others_have_their_join(db: tm.Database, statement: str, count: int) -> None:
     with_rows(db)
     for number in range(count):
@@ -67,6 +68,7 @@ def test_views_that_follow_alone_do_so_when_others_have_their_join(db: tm.Databa
     assert len(changes_at(db, "v1")) == (1 if "DELETE" in statement else 2)
 
 
+@pytest.mark.small
 def test_a_shared_join_is_derived_when_one_that_reads_it_cannot_do_without(db: tm.Database) -> None:
     with_rows(db).execute(f"CREATE MATERIALIZED VIEW v AS {JOINED.format(100)}")
     db.execute("CREATE MATERIALIZED VIEW w AS SELECT a.x, b.y FROM a JOIN b ON a.k = b.k WHERE a.x > 110")
