@@ -23,13 +23,13 @@ FORCED = "spark forced"
 AHEAD = "duckdb ahead"
 """Its forced prices have small changes written ahead, and what is cheaper so evaluated anew."""
 HERE = ("reference", *DUCKDB_ENGINES)
-LITTLE_MEMORY = ("duckdb off", "duckdb starved")
-"""The full run has one of them for each test, the long one both."""
+OTHER_WAYS = ("duckdb arranged", "duckdb held", "duckdb off", "duckdb starved", AHEAD)
+"""The full run has two of them for each test, the long one all."""
 QUICK_WAYS = (
     *("duckdb", "duckdb by statements", "duckdb held", "duckdb arranged", "duckdb"),
     *("duckdb off", "duckdb starved"),
 )
-"""Beside the reference the quick run has one of them for each test, the same one each time; the full run has all."""
+"""Beside the reference the quick run has one of them for each test, the same one each time."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -51,7 +51,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     number = zlib.crc32(metafunc.definition.nodeid.encode())
     here = ("reference", QUICK_WAYS[number % len(QUICK_WAYS)]) if IS_QUICK else HERE
     if LEVEL == "all":
-        here = tuple(name for name in HERE if name != LITTLE_MEMORY[number % 2])
+        left = {OTHER_WAYS[(number + step) % len(OTHER_WAYS)] for step in (1, 3, 4)}
+        here = tuple(name for name in HERE if name not in left)
     if metafunc.definition.get_closest_marker("small") is not None:
         here = tuple(name for name in here if name != AHEAD)
     metafunc.parametrize("engine", [*here, *on_spark], indirect=True)
