@@ -52,7 +52,9 @@ def lake(tmp_path: Path) -> Iterator[Database]:
 
 
 def entry_of(steps: list[tuple[str, str]]) -> int:
-    [place] = [i for i, (what, path) in enumerate(steps) if what == "link" and path.endswith(".json")]
+    """Where the entry comes to be in the log of transactions, which is the commit."""
+    log = "/_tidemark/transactions/_delta_log/"
+    [place] = [i for i, (what, path) in enumerate(steps) if what == "link" and path.endswith(".json") and log in path]
     return place
 
 
