@@ -16,9 +16,9 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemark.algebra.cache import lazy
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.functions import canonical
-from tidemark.algebra.lazy import lazy
 from tidemark.algebra.scalar import Row
 from tidemark.algebra.types import VERSION, WEIGHT, Schema
 from tidemark.storage.batches import Batch, codes

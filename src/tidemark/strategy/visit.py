@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from tidemark.algebra.cache import PerPlan, leaves_read
-from tidemark.algebra.lazy import lazy
+from tidemark.algebra.cache import PerPlan, lazy, leaves_read
 from tidemark.algebra.plans import Plan, Stored, expressions_of, relations_of, walk
 from tidemark.algebra.printing import show_expression
 from tidemark.algebra.scalar import can_fail

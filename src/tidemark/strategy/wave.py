@@ -9,9 +9,9 @@ from typing import Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
+from tidemark.algebra.cache import lazy
 from tidemark.algebra.columns import Columns
 from tidemark.algebra.history import CLOCK, STEP, STEP_SCHEMA
-from tidemark.algebra.lazy import lazy
 from tidemark.algebra.plans import Filter, Fixpoint, State
 from tidemark.analysis.autonomy.dml import AnalysedStatement
 from tidemark.calculus.as_of import delta_name
