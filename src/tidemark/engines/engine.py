@@ -151,7 +151,10 @@ class WritesAhead(Protocol):
 
 
 class Unpublished:
-    """What has no Delta tables for others to read."""
+    """What has no files that others read."""
+
+    def frame(self, relation: str, session: object) -> object | None:
+        return None
 
     def publish(self, relation: str | None = None) -> None:
         raise TidemarkError(
@@ -263,6 +266,11 @@ class Engine(Evaluator, Protocol):
 
     def publish(self, relation: str | None = None) -> None:
         """Bring the Delta tables that others read, or that of one relation, to the last version."""
+        ...
+
+    def frame(self, relation: str, session: object) -> object | None:
+        """A Spark DataFrame over what is stored of a relation, of the given session, or of one that the engine picks if
+        that is None. None if Spark reads nothing here."""
         ...
 
     def publications(self) -> list[Publication]:

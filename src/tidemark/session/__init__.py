@@ -7,6 +7,7 @@ from tidemark.changes.subscription import Change, Subscription
 from tidemark.session.changes import Synced
 from tidemark.session.connect import connect
 from tidemark.session.database import Database
+from tidemark.session.relation import Relation
 from tidemark.session.transaction import Transaction
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Change",
     "Classification",
     "Database",
+    "Relation",
     "Result",
     "Results",
     "Subscription",

@@ -16,6 +16,11 @@ Procedures 7.1 and 7.2, for one relation):
 
 All that was written counts into T_d, not only what is known as modified: a key may have been given away again.
 
+Rows that are to stand in the table, whatever had their keys before (``upsert``), are the same without a source that may
+have lost some:
+
+    Δ = rows − the stored rows with a key of theirs
+
 A statement that picks rows by what stands in columns is one plan for all its values, which are a relation of one row:
 
     UPDATE r SET b = p1 WHERE k = p2      old and new rows:  π[r.*, r.* with b = p1] (r ⋈[k = p2] {(p1, p2)})
@@ -49,7 +54,7 @@ from tidemark.algebra.plans import (
     union,
 )
 from tidemark.algebra.scalar import Row, can_fail
-from tidemark.algebra.types import Field, Schema
+from tidemark.algebra.types import WEIGHT, Field, Schema
 from tidemark.errors import TidemarkError
 from tidemark.sql.bind.changes import LEAVING, BoundChange, DeleteRows, InsertQuery, InsertRows, UpdateRows
 from tidemark.sql.catalog.catalog import Table
@@ -248,11 +253,48 @@ def removed(table: Table, rows: Rows, evaluate: Evaluate) -> pa.Table:
 
 
 def _found(table: Table, wanted: pa.Table, evaluate: Evaluate) -> pa.Table:
-    """The rows that have the key of a wanted row (or, without a key, equal one), with their weights."""
+    return evaluate(_beside_wanted(table), {WANTED: wanted})
+
+
+def _beside_wanted(table: Table) -> Plan:
+    """The rows that have the key of a wanted row (or, without a key, equal one)."""
     keys = table.primary_key or tuple(range(len(table.schema)))
     given = Given(WANTED, table.schema)
     wanted_keys = Project(given, tuple(table.schema.names), _first(keys, given.columns()))
-    return evaluate(Touched(Scan(table.name, table.schema), wanted_keys, keys), {WANTED: wanted})
+    return Touched(Scan(table.name, table.schema), wanted_keys, keys)
+
+
+def must_have_key(table: Table) -> None:
+    if not table.primary_key:
+        raise TidemarkError(
+            "no_key",
+            f"{table.name!r} has no PRIMARY KEY, by which rows are told to be there",
+            hint="declare one, or use insert, delete or sync",
+        )
+
+
+def written_once(table: Table, rows: Rows) -> Change:
+    """The delta of rows that come, no two of them with the same key."""
+    coming = added(table, rows)
+    keys = coming.select([*table.primary_key, coming.num_columns - 1])
+    twice = Change.of(delta_tables.net(keys)).at_least(2)
+    if twice.count:
+        [key] = twice.table.slice(0, 1).drop_columns([WEIGHT]).to_pylist()
+        shown = ", ".join(f"{name}={value}" for name, value in key.items())
+        raise TidemarkError(
+            "primary_key",
+            f"the key ({shown}) stands twice among the rows for {table.name!r}",
+            hint="give one row for each key",
+        )
+    return Change.of(coming)
+
+
+def upserted(table: Table, coming: Change, evaluate: EvaluateRows) -> Change:
+    """The delta of rows that come in place of those with their keys. Of a row that is there already nothing is left."""
+    if not coming.count:
+        return coming
+    leaving = evaluate(_beside_wanted(table), {WANTED: coming})
+    return Change.together([leaving.negated(), coming])
 
 
 def _first(positions: tuple[int, ...], columns: tuple[Column, ...]) -> tuple[Column, ...]:

@@ -14,6 +14,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from tidemark.algebra.history import CLOCK
+from tidemark.algebra.plans import Plan
 from tidemark.answers.advise import Advice, advised, classified, view_asked
 from tidemark.answers.audit import audit
 from tidemark.answers.classify import Classification
@@ -41,6 +42,8 @@ from tidemark.session.idle import IdleTime
 from tidemark.session.options import AllowedPaths, options_of, path_of, seconds_of
 from tidemark.session.prepared import Params, Prepared, must_change, statements_of
 from tidemark.session.pulling import Pulling, must_have_none_stopped
+from tidemark.session.relation import Home
+from tidemark.session.relation import Relation as HeldRelation
 from tidemark.session.statements import Answered, AnyRow, Desk, row_of
 from tidemark.session.transaction import NOBODY, Transaction, TransactionStage, listed_rows
 from tidemark.session.turns import LOOK_AGAIN_SECONDS, OngoingCall, Turn, Turns
@@ -172,6 +175,39 @@ class Database:
             return session.query(sql, params)
         with self._reading() as side:
             return self._reader(side.store).query(sql, params)
+
+    def table(self, name: str) -> HeldRelation:
+        """A table or a view to be read as Arrow, pandas, polars or Spark has rows; nothing is read before that.
+
+        Each time it is asked, it is read at the version that is current then (with the changes of a transaction that
+        BEGIN opened). It shows its first rows, also in notebooks.
+        """
+        home = Home(self._defined, self._read, self._frame)
+        return HeldRelation(relation_named(name, self._defined()).name, home)
+
+    def _defined(self) -> Catalog:
+        """The definitions that this caller sees."""
+        session = self._session
+        if session is not None:
+            return session.catalog
+        with self._reading_store() as store:
+            return store.catalog
+
+    def _read(self, plan: Callable[[Catalog], Plan]) -> pa.Table:
+        session = self._session
+        if session is not None:
+            return session.read(plan)
+        with self._reading() as side:
+            return self._reader(side.store).read(plan)
+
+    def _frame(self, name: str, session: object) -> object | None:
+        """What Spark reads of a relation that is stored, unless this caller has changes of its own."""
+        if self._session is not None:
+            return None
+        with self._reading_store() as store:
+            found = self._current(relation_named(name, store.catalog), store)
+            is_stored = not isinstance(found, View) or found.materialized
+            return store.engine.frame(found.name, session) if is_stored else None
 
     def transaction(self) -> Transaction:
         """A transaction, to be used in a ``with`` block: it commits at the end, or rolls back on an exception.
@@ -699,6 +735,23 @@ class Database:
     def delete(self, table: str, rows: Rows) -> None:
         """Remove whole rows, in a transaction of their own unless BEGIN opened one."""
         self._change("db.delete()", lambda transaction: transaction.delete(table, rows))
+
+    def upsert(self, table: str, rows: Rows) -> None:
+        """Add rows, each instead of the one that has its PRIMARY KEY, if there is one, in a transaction of their own
+        unless BEGIN opened one.
+
+        Rows have all columns of the table, as for ``insert``. One that equals what is stored is no change; other
+        changes of rows that were there are updates, to rules, subscribers and ``changes(paired=True)``.
+
+        >>> import tidemark as tm
+        >>> with tm.connect("duckdb") as db:
+        ...     db.execute("CREATE TABLE stock (item VARCHAR PRIMARY KEY, amount INT)")
+        ...     db.upsert("stock", [("nut", 5), ("bolt", 2)])
+        ...     db.upsert("stock", [{"item": "nut", "amount": 4}])
+        ...     print(db.query("SELECT * FROM stock ORDER BY item").to_pylist())
+        [{'item': 'bolt', 'amount': 2}, {'item': 'nut', 'amount': 4}]
+        """
+        self._change("db.upsert()", lambda transaction: transaction.upsert(table, rows))
 
     def sync(
         self, table: str, state: Rows | None = None, *, changed: Rows | None = None, present: Rows | None = None

@@ -6,7 +6,7 @@ import datetime as dt
 import enum
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, TypeVar, cast
 
 import pyarrow as pa
 
+from tidemark.algebra.compiled import key_of
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.plans import Plan, relations_of
 from tidemark.algebra.scalar import Row
@@ -27,6 +28,7 @@ from tidemark.rules.detached import DETACHED_TABLE
 from tidemark.rules.firings import forgetting
 from tidemark.session.changes import (
     NOTHING,
+    EvaluateRows,
     Keyed,
     Synced,
     added,
@@ -35,7 +37,10 @@ from tidemark.session.changes import (
     delta_of,
     differences,
     must_be_present,
+    must_have_key,
     removed,
+    upserted,
+    written_once,
 )
 from tidemark.session.commit import derived, run
 from tidemark.session.forms import Bound, Call, Form
@@ -48,9 +53,10 @@ from tidemark.sql.parse import statements as st
 from tidemark.sql.parse.script import parse_script
 from tidemark.sql.parse.shapes import template
 from tidemark.sql.parse.text import Source, fold
-from tidemark.state.boundary import bounded, deep, lent
+from tidemark.state.boundary import bounded, deep
 from tidemark.state.course import Course
 from tidemark.state.draft import Derivation, Draft, Reacted, Work
+from tidemark.state.frames import taken_over
 from tidemark.state.identity import moves
 from tidemark.state.outcome import COMMIT_UNKNOWN, Outcome
 from tidemark.state.point import Pending, seen, seen_near
@@ -64,7 +70,6 @@ from tidemark.storage.delta import Tables, as_rows
 from tidemark.strategy.settle import settle
 
 T = TypeVar("T")
-Handed = TypeVar("Handed")
 _logger = logging.getLogger("tidemark.transaction")
 NO_NAMES: Final = frozenset[str]()
 NO_NOTES: Final[Mapping[str, str | None]] = {}
@@ -221,12 +226,16 @@ class Transaction:
         self._guarded(lambda: self._run_many(sql, rows))
 
     def insert(self, table: str, rows: Rows) -> None:
-        """Add rows: a list of tuples or dicts, or an Arrow table with the table's columns."""
+        """Add rows: a list of tuples or dicts, or an Arrow table or another frame with the table's columns."""
         self._guarded(lambda: self._insert(self._table(table), rows))
 
     def delete(self, table: str, rows: Rows) -> None:
         """Remove whole rows, one equal row for each; a row that is not there is an error."""
         self._guarded(lambda: self._delete(self._table(table), rows))
+
+    def upsert(self, table: str, rows: Rows) -> None:
+        """Add rows, each instead of the one that has its PRIMARY KEY, if there is one; see ``Database.upsert``."""
+        self._guarded(lambda: self._upsert(self._table(table), rows))
 
     def sync(
         self, table: str, state: Rows | None = None, *, changed: Rows | None = None, present: Rows | None = None
@@ -308,6 +317,10 @@ class Transaction:
         """The rows of a bound query at this point of the transaction."""
         self.laps.begin("read")
         return self._engine.fetch(*seen(plan, self, self._named, self._unrefreshed(plan)))
+
+    def read(self, plan: Callable[[Catalog], Plan]) -> pa.Table:
+        """The rows of a plan over what is defined at this point of the transaction."""
+        return self._guarded(lambda: self.fetch(plan(self.catalog)))
 
     def evaluate(self, plan: Plan) -> pa.Table:
         """The net rows of a plan at this point of the transaction, with their weights."""
@@ -415,17 +428,8 @@ class Transaction:
         """Run a statement by key, for values of it that are about different keys."""
         self.laps.begin("find")
         self._change_alone = cast("Callable[[], BoundChange] | None", whole)
-        table, engine = plan.table, self._engine
-        near = self._pending.near(table.name, table.schema, plan.columns, [plan.key_of(row) for row in rows])
-
-        def evaluate(plan: Plan, named: Mapping[str, Change]) -> Change:
-            resolved, given = seen_near(plan, table.name, self.store, self.catalog, near)
-            given |= named
-            found = engine.follow(resolved, given)
-            if found is not None:
-                return found.rows
-            return Change.of(engine.evaluate(*settle(resolved, Tables(given), engine)))
-
+        table = plan.table
+        evaluate = self._near(table, plan.columns, [plan.key_of(row) for row in rows])
         delta, pairs = plan.delta(rows, evaluate)
         self._apply(table.name, delta, text, pairs if self._in_pairs(table, plan.changes_key) else None)
 
@@ -518,15 +522,41 @@ class Transaction:
 
     def _insert(self, table: Table, rows: Rows) -> None:
         self.laps.begin("find")
-        self._apply(table.name, Change.of(added(table, _handed(rows))))
+        self._apply(table.name, Change.of(added(table, taken_over(rows))))
 
     def _delete(self, table: Table, rows: Rows) -> None:
         self.laps.begin("find")
-        self._apply(table.name, Change.of(removed(table, _handed(rows), self._evaluate)))
+        self._apply(table.name, Change.of(removed(table, taken_over(rows), self._evaluate)))
+
+    def _upsert(self, table: Table, rows: Rows) -> None:
+        self.laps.begin("find")
+        must_have_key(table)
+        coming = written_once(table, taken_over(rows))
+        if not coming.count:
+            evaluate: EvaluateRows = self._rows_of
+        elif coming.count <= PROCESS.calls_at_once:
+            evaluate = self._near(table, table.primary_key, list(map(key_of(table.primary_key), coming.bag)))
+        else:
+            evaluate = self._rows_of
+        self._apply(table.name, upserted(table, coming, evaluate))
+
+    def _near(self, table: Table, columns: tuple[int, ...], keys: Sequence[Row]) -> EvaluateRows:
+        """Evaluates plans that read one table by the values of some columns."""
+        near, engine = self._pending.near(table.name, table.schema, columns, keys), self._engine
+
+        def evaluate(plan: Plan, named: Mapping[str, Change]) -> Change:
+            resolved, given = seen_near(plan, table.name, self.store, self.catalog, near)
+            given |= named
+            found = engine.follow(resolved, given)
+            if found is not None:
+                return found.rows
+            return Change.of(engine.evaluate(*settle(resolved, Tables(given), engine)))
+
+        return evaluate
 
     def _sync(self, table: Table, state: Rows | None, changed: Rows | None, present: Rows | None) -> Synced:
         self.laps.begin("find")
-        plan, named = differences(table, state, changed, present)
+        plan, named = differences(table, *map(taken_over, (state, changed, present)))
         must_be_present(table, named, self._engine.evaluate)
         delta = self._evaluate(plan, named)
         self._apply(table.name, Change.of(delta))
@@ -785,16 +815,8 @@ def _is_query(statement: st.Statement | Call) -> bool:
     return isinstance(row, Held) and row.reads
 
 
-def _handed(rows: Handed) -> Handed:
-    """Rows that a generator of the program makes, made: what it raises is the program's own."""
-    if not isinstance(rows, Iterator):
-        return rows
-    with lent():
-        return list(rows)  # type: ignore[return-value]
-
-
 def listed_rows(rows: Iterable[Any]) -> list[Any]:
     """Rows of parameters."""
     if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
         raise TidemarkError("parameter", "the rows of executemany are a list of tuples or dicts")
-    return list(_handed(rows))
+    return list(taken_over(rows))

@@ -1,4 +1,4 @@
-"""Rows that a program hands over, as Arrow tables of a relation's types."""
+"""Rows that a program hands over, one by one or as a frame, as Arrow tables of a relation's types."""
 
 from __future__ import annotations
 
@@ -13,26 +13,22 @@ import pyarrow.compute as pc
 from tidemark.algebra.functions import canonical
 from tidemark.algebra.types import DOUBLE, Field, Kind, Schema, Type
 from tidemark.errors import TidemarkError
+from tidemark.state.frames import ArrowStream, columns_of, is_frame
 from tidemark.state.values import Unfit, taken_all
 
-Rows: TypeAlias = "pa.Table | pa.RecordBatch | Iterable[Sequence[Any]] | Iterable[Mapping[str, Any]]"
+Rows: TypeAlias = "pa.Table | pa.RecordBatch | ArrowStream | Iterable[Sequence[Any]] | Iterable[Mapping[str, Any]]"
 
 _YEARS: Final = {Kind.DATE: (dt.date.min, dt.date.max), Kind.TIMESTAMP: (dt.datetime.min, dt.datetime.max)}
 
 
 def as_table(rows: Rows, schema: Schema, relation: str) -> pa.Table:
     """The rows with exactly the relation's columns, in its order and of its types; anything else is refused."""
-    if isinstance(rows, pa.RecordBatch):
-        rows = pa.Table.from_batches([rows])
-    if isinstance(rows, pa.Table):
-        _same_columns(rows.column_names, schema, relation)
-        _must_be_whole(rows, relation)
-        columns = [_cast(rows.column(f.name), f, relation) for f in schema.fields]
-        return pa.Table.from_arrays(columns, schema=schema.arrow)
+    if is_frame(rows):
+        return _of_columns(rows, schema, relation)
     if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
         raise TidemarkError(
             "type",
-            f"rows of {relation!r} must be a list of tuples or dicts, or an Arrow table",
+            f"rows of {relation!r} must be a list of tuples or dicts, an Arrow table or another frame",
             hint="[(1, 'a'), (2, 'b')]",
         )
     listed = [_as_tuple(row, schema, relation, number) for number, row in enumerate(rows)]
@@ -42,13 +38,17 @@ def as_table(rows: Rows, schema: Schema, relation: str) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema.arrow)
 
 
-def _must_be_whole(rows: pa.Table, relation: str) -> None:
-    """Refuse a table whose buffers are not what they say, texts that are none among them: engines rely on it."""
-    try:
-        rows.validate(full=True)
-    except pa.ArrowException as error:
-        reason = str(error).splitlines()[0]
-        raise TidemarkError("type", f"the Arrow table for {relation!r} is not valid: {reason}") from error
+def _of_columns(rows: Any, schema: Schema, relation: str) -> pa.Table:
+    found = columns_of(rows, relation)
+    _same_columns([name for name, _ in found], schema, relation)
+    by_name = dict(found)
+    columns = [
+        _column(given, field, relation)
+        if isinstance(given := by_name[field.name], list)
+        else _cast(given, field, relation)
+        for field in schema.fields
+    ]
+    return pa.Table.from_arrays(columns, schema=schema.arrow)
 
 
 def _same_columns(given: list[str], schema: Schema, relation: str) -> None:

@@ -407,6 +407,9 @@ class _Altered:
     def publish(self, relation: str | None = None) -> None:
         reads_only()
 
+    def frame(self, relation: str, session: object) -> object | None:
+        return self._engine.frame(relation, session)
+
     def publications(self) -> list[Publication]:
         return self._engine.publications()
 

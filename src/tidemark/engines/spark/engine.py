@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias, cast
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -46,6 +46,7 @@ from tidemark.engines.local.lookups import arranged_by_key, arranged_columns, ar
 from tidemark.engines.local.steps import evaluate_few, given_rows, nothing_stored
 from tidemark.engines.spark.backup import Needed, begin
 from tidemark.engines.spark.delta_log import LOG
+from tidemark.engines.spark.frames import relation_frame
 from tidemark.engines.spark.in_process import InProcess, read_rows
 from tidemark.engines.spark.inline import Log, later_than, logged_changes
 from tidemark.engines.spark.integrity import Verified
@@ -448,6 +449,12 @@ class SparkEngine:
             for error in self._publish_waiting(names):
                 raise error
 
+    def frame(self, relation: str, session: object) -> object | None:
+        with self._lock:
+            self._must_be_open()
+            found = self._relations[relation]
+            return relation_frame(cast("SparkSession", session or self._start()), found, self._verified)
+
     def publications(self) -> list[Publication]:
         return self._publications.shown(self._relations, self.version)
 
@@ -724,7 +731,7 @@ class SparkSnapshot(SparkEngine):
     def __init__(self, engine: SparkEngine) -> None:  # it opens no lake
         self.options, self.limits = engine.options, engine.limits
         self._lake, self._verified = engine._lake, engine._verified
-        self._engine, self._transactions = engine, engine._transactions
+        self._engine, self._transactions, self._start = engine, engine._transactions, engine._start
         self._lock = threading.RLock()
         spill = self._lake.spill / f"beside-{id(self)}"
         spill.mkdir(parents=True, exist_ok=True)  # two that spill into one folder would take each other's files

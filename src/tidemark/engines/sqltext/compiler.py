@@ -43,9 +43,17 @@ from tidemark.algebra.plans import (
 )
 from tidemark.algebra.set_operations import by_counts
 from tidemark.algebra.types import WEIGHT, Schema, Type
+from tidemark.engines.sqltext.aggregates import (
+    AggregateDialect,
+    WindowDialect,
+    WindowText,
+    additive,
+    counts_copies,
+    unit_aggregate,
+    with_order_columns,
+)
 from tidemark.engines.sqltext.blocks import BlockDialect, BlockWriter, FromItem, Select, names_of, product
-from tidemark.engines.sqltext.expressions import AggregateDialect, Output, additive, counts_copies, unit_aggregate
-from tidemark.engines.sqltext.windows import WindowDialect, WindowText, with_order_columns
+from tidemark.engines.sqltext.expressions import Output
 
 
 class Dialect(AggregateDialect, WindowDialect, BlockDialect, Protocol):

@@ -1,0 +1,117 @@
+"""Frames that a program hands over, as columns by name: pandas, polars, relations of DuckDB, Spark DataFrames, and
+whatever else speaks the Arrow C stream protocol.
+
+A library is known by its objects, and is never imported here. Of pandas the index is not looked at, and NaN and NaT, by
+which it says that there is no value, are NULL; in other frames NaN is a value of a DOUBLE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from numbers import Real
+from typing import Any, Protocol, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemark.errors import TidemarkError
+from tidemark.state.boundary import lent
+
+
+class ArrowStream(Protocol):
+    """What the Arrow C stream protocol reads: most frames."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+Columns: TypeAlias = list[tuple[str, "pa.ChunkedArray | list[Any]"]]
+"""Columns by name, of Arrow or of Python values; a name may be there twice, which the table's columns tell."""
+
+
+def is_frame(rows: object) -> bool:
+    """Whether rows come by column."""
+    return isinstance(rows, pa.Table | pa.RecordBatch) or hasattr(rows, "__arrow_c_stream__") or is_of_spark(rows)
+
+
+def is_of_spark(rows: object) -> bool:
+    """Whether it is a Spark DataFrame, of a classic session or of Spark Connect."""
+    return _is_of(rows, "pyspark") and hasattr(rows, "toArrow")
+
+
+def columns_of(rows: Any, relation: str) -> Columns:
+    """The columns of a frame. What making them raises is an error of the frame."""
+    if _is_of(rows, "pandas"):
+        return _of_pandas(rows, relation)
+    table = _as_arrow(rows, relation)
+    _must_be_whole(table, relation)
+    return list(zip(table.column_names, table.columns, strict=True))
+
+
+def taken_over(rows: Any) -> Any:
+    """Rows that code of the program makes as they are asked for, made: what that raises is the program's own."""
+    if isinstance(rows, pa.RecordBatchReader):
+        with lent():
+            return rows.read_all()
+    if not isinstance(rows, Iterator) or hasattr(rows, "__arrow_c_stream__"):
+        return rows
+    with lent():
+        return list(rows)
+
+
+def _is_of(rows: object, library: str) -> bool:
+    return type(rows).__module__.partition(".")[0] == library
+
+
+def _as_arrow(rows: Any, relation: str) -> pa.Table:
+    if isinstance(rows, pa.Table):
+        return rows
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if is_of_spark(rows):
+        with lent():
+            return rows.toArrow()
+    try:
+        return pa.RecordBatchReader.from_stream(rows).read_all()
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise TidemarkError(
+            "type",
+            f"what a {type(rows).__name__} gives is no table for {relation!r}: {reason}",
+            hint="a frame has the columns of the table, by name",
+        ) from error
+
+
+def _must_be_whole(rows: pa.Table, relation: str) -> None:
+    """Refuse a table whose buffers are not what they say, texts that are none among them: engines rely on it."""
+    try:
+        rows.validate(full=True)
+    except pa.ArrowException as error:
+        reason = str(error).splitlines()[0]
+        raise TidemarkError("type", f"the Arrow table for {relation!r} is not valid: {reason}") from error
+
+
+# pandas
+
+
+def _of_pandas(frame: Any, relation: str) -> Columns:
+    if not hasattr(frame, "columns"):
+        raise TidemarkError("type", f"a {type(frame).__name__} is no frame of rows of {relation!r}")
+    # By position: a frame may have two columns of one name.
+    return [(str(name), _of_series(frame.iloc[:, place])) for place, name in enumerate(frame.columns)]
+
+
+def _of_series(series: Any) -> pa.ChunkedArray | list[Any]:
+    if series.dtype == object:
+        return [_of_object(value) for value in series]
+    made = pa.Array.from_pandas(series)
+    column = made if isinstance(made, pa.ChunkedArray) else pa.chunked_array([made])
+    if pa.types.is_floating(column.type):
+        return pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+    return column
+
+
+def _of_object(value: Any) -> Any:
+    """A value as Python has it: pandas has several that stand for none."""
+    if type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, Real) and value != value):
+        return None
+    return value.tolist() if type(value).__name__ == "ndarray" else value

@@ -1,0 +1,229 @@
+"""Frames of any library go in by column name, whole or not at all; ``db.table`` gives rows in the form of each."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import sys
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import tidemark as tm
+from tests.support import rows
+
+SPARK_VARIANTS = ("spark",)
+
+TABLE = "CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR, c DOUBLE, d TIMESTAMP)"
+NOON = dt.datetime(2026, 1, 1, 12)
+CONTENT = pa.table(
+    {
+        "d": pa.array([NOON, None], pa.timestamp("us")),
+        "a": pa.array([1, 2], pa.int64()),
+        "c": pa.array([0.5, None], pa.float64()),
+        "b": ["x", None],
+    }
+)
+STORED = [(1, "x", 0.5, NOON), (2, None, None, None)]
+
+
+class Stream:
+    """A frame of a library that nobody knows: it has the protocol, and nothing else."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+def of_pandas(table: pa.Table) -> pd.DataFrame:
+    """With an index that is none of the columns."""
+    frame = table.to_pandas()
+    frame.index = pd.Index(["p", "q"], name="extra")
+    return frame
+
+
+FRAMES: dict[str, Callable[[pa.Table], Any]] = {
+    "table": lambda table: table,
+    "batch": lambda table: table.to_batches()[0],
+    "reader": lambda table: table.to_reader(max_chunksize=1),
+    "stream": Stream,
+    "pandas": of_pandas,
+    "pandas of objects": lambda table: of_pandas(table).astype(object),
+    "pandas of Arrow": lambda table: table.to_pandas(types_mapper=pd.ArrowDtype),
+    "duckdb": lambda table: duckdb.from_arrow(table),
+    "dicts": lambda table: table.to_pylist(),
+    "generator": lambda table: (one for one in table.to_pylist()),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+@pytest.mark.parametrize("engine", ["reference", "duckdb"], indirect=True)
+def test_a_frame_goes_in_by_column_name(db: tm.Database, kind: str) -> None:
+    db.execute(TABLE)
+    make = FRAMES[kind]
+    db.insert("t", make(CONTENT))
+    assert rows(db.query("SELECT * FROM t")) == STORED
+    db.upsert("t", make(CONTENT.set_column(3, "b", [["y", "z"]])))
+    assert rows(db.query("SELECT a, b FROM t")) == [(1, "y"), (2, "z")]
+    assert db.sync("t", make(CONTENT)) == tm.Synced(2, 2)
+    assert db.sync("t", changed=make(CONTENT), present=[(1,), (2,)]) == tm.Synced(0, 0)
+    db.delete("t", make(CONTENT))
+    assert rows(db.query("SELECT * FROM t")) == []
+    db.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", STORED)
+    assert rows(db.query("SELECT * FROM t")) == STORED
+
+
+def test_nan_of_pandas_is_null_and_that_of_others_a_value(db: tm.Database) -> None:
+    db.execute("CREATE TABLE t (a INT, c DOUBLE, d TIMESTAMP, n BIGINT, f BOOLEAN)")
+    frame = pd.DataFrame(
+        {
+            "a": [1.0, math.nan],
+            "c": [math.nan, 2.5],
+            "d": [pd.NaT, pd.Timestamp("2026-01-01T01:00", tz="Europe/Berlin")],
+            "n": pd.array([2**62 + 1, None], "Int64"),
+            "f": pd.Series([pd.NA, True], dtype=object),
+        }
+    )
+    db.insert("t", frame)
+    expected = [(None, 2.5, dt.datetime(2026, 1, 1), None, True), (1, None, None, 2**62 + 1, None)]
+    assert rows(db.query("SELECT * FROM t")) == expected
+    db.execute("DELETE FROM t")
+    nan = pa.table({"c": [math.nan], "a": [1], "d": [None], "n": [None], "f": [None]})
+    db.insert("t", Stream(nan))
+    [(_, found, *_)] = rows(db.query("SELECT * FROM t"))
+    assert math.isnan(found)
+
+
+REFUSED: list[tuple[Any, str]] = [
+    (pd.DataFrame({"a": [1.5], "d": [None]}), "type"),
+    (pd.DataFrame({"a": [2**31], "d": [None]}), "type"),
+    (pd.DataFrame({"a": ["1"], "d": [None]}), "type"),
+    (pd.DataFrame({"a": [1], "d": [pd.Timestamp("2026-01-01T00:00:00.000000001")]}), "type"),
+    (pd.DataFrame({"a": [1], "d": [None], "e": [1]}), "columns"),
+    (pd.DataFrame([[1, None, 1]], columns=["a", "d", "a"]), "columns"),
+    (pd.DataFrame({"a": [1]}), "columns"),
+    (pd.Series([1], name="a"), "type"),
+    (Stream(pa.table({"a": [1.5], "d": [None]})), "type"),
+    (Stream(pa.table({"a": [1], "d": pa.array([1], pa.timestamp("ns"))})), "type"),
+    (Stream(pa.table({"a": [1], "d": [b"x"]})), "type"),
+    (pa.chunked_array([[1, 2]]), "type"),
+    (duckdb.sql("SELECT 1 AS a, TIMESTAMP_NS '2026-01-01 00:00:00.000000001' AS d"), "type"),
+    ("a text", "type"),
+    (7, "type"),
+    ({"a": [1], "d": [None]}, "type"),
+]
+
+
+@pytest.mark.parametrize("engine", ["reference", "duckdb"], indirect=True)
+def test_a_frame_that_does_not_fit_changes_nothing(db: tm.Database) -> None:
+    db.execute("CREATE TABLE t (a INT PRIMARY KEY, d TIMESTAMP)")
+    before = db.version
+    for frame, code in REFUSED:
+        for change in (db.insert, db.upsert, db.delete, db.sync):
+            with pytest.raises(tm.TidemarkError) as error:
+                change("t", frame)
+            assert error.value.code == code, (frame, error.value)
+    assert db.version == before
+
+
+@pytest.mark.parametrize("engine", ["duckdb"], indirect=True)
+def test_what_a_reader_of_the_program_raises_is_its_own(db: tm.Database) -> None:
+    db.execute("CREATE TABLE t (a INT)")
+
+    def batches() -> Any:
+        yield pa.record_batch({"a": [1]})
+        raise LookupError("mine")
+
+    with pytest.raises(LookupError, match="mine"):
+        db.insert("t", pa.RecordBatchReader.from_batches(pa.schema({"a": pa.int64()}), batches()))
+    assert rows(db.query("SELECT * FROM t")) == []
+
+
+# Reading
+
+RELATIONS = """
+CREATE TABLE t (a BIGINT PRIMARY KEY, "B b" VARCHAR, f BOOLEAN, m DECIMAL(9, 2));
+CREATE VIEW plain AS SELECT a FROM t;
+CREATE MATERIALIZED VIEW kept AS SELECT f, COUNT(*) AS n FROM t GROUP BY f;
+CREATE EXTERNAL VIEW outside AS SELECT a - 1 AS a FROM t;
+CREATE SNAPSHOT snap AS SELECT a FROM t REFRESH ON DEMAND;
+INSERT INTO t VALUES (9223372036854775807, '<b>', NULL, 1.5), (NULL + 1, 'x', TRUE, NULL);
+"""
+
+
+def test_a_relation_of_every_kind_is_read_when_it_is_asked(db: tm.Database) -> None:
+    db.execute(RELATIONS.replace("NULL + 1", "2"))
+    t = db.table("T")
+    assert t.name == "t"
+    assert t.columns == ("a", "B b", "f", "m")
+    assert t.schema == db.query("SELECT * FROM t").schema
+    assert rows(t.arrow()) == [(2, "x", True, None), (2**63 - 1, "<b>", None, Decimal("1.50"))]
+    counts = {name: db.table(name).arrow().num_rows for name in ("plain", "kept", "outside", "snap")}
+    assert counts == {"plain": 2, "kept": 2, "outside": 2, "snap": 0}
+    db.insert("t", [(0, None, None, None)])
+    assert t.arrow().num_rows == 3
+    assert pa.table(t).num_rows == 3
+    assert rows(t.limit(2).arrow()) == [(0, None, None, None), (2, "x", True, None)]
+    assert rows(t.limit(2).limit(1).arrow()) == [(0, None, None, None)]
+    with pytest.raises(tm.TidemarkError) as error:
+        db.table("nothing")
+    assert error.value.code == "unknown_relation"
+    db.execute("BEGIN; DELETE FROM t WHERE a = 0; CREATE TABLE fresh (x INT)")
+    assert t.arrow().num_rows == 2
+    assert db.table("fresh").columns == ("x",)
+    db.execute("ROLLBACK")
+
+
+def test_what_a_relation_shows_of_itself(db: tm.Database) -> None:
+    db.execute("CREATE TABLE t (a INT, b VARCHAR)")
+    assert repr(db.table("t")) == "t: 0 rows\na  b"
+    db.insert("t", [(n, None if n else "<i>\n") for n in range(12)])
+    shown = repr(db.table("t")).splitlines()
+    assert shown[:4] == ["t: 12 rows, the first 10", "a  b", "0  <i>\\n", "1  NULL"]
+    assert len(shown) == 12
+    page = db.table("t").limit(1)._repr_html_()
+    assert "<caption>t: 1 row</caption>" in page
+    assert "<td>&lt;i&gt;\\n</td>" in page
+    assert "<tr><th>a</th><th>b</th></tr>" in page
+
+
+@pytest.mark.parametrize("engine", ["reference", "duckdb"], indirect=True)
+def test_pandas_gets_every_digit(db: tm.Database) -> None:
+    db.execute("CREATE TABLE t (a BIGINT, f BOOLEAN, n INT, d DATE, c DOUBLE)")
+    db.insert("t", [(2**63 - 1, None, 1, dt.date(1, 1, 1), None), (None, True, 2, None, 0.5)])
+    frame = db.table("t").pandas()
+    assert [str(type_) for type_ in frame.dtypes] == ["Int64", "boolean", "int32", "object", "float64"]
+    assert frame["a"].max() == 2**63 - 1
+    before = rows(db.query("SELECT * FROM t"))
+    db.delete("t", frame)
+    db.insert("t", frame)
+    assert rows(db.query("SELECT * FROM t")) == before
+
+
+@pytest.mark.parametrize("engine", ["duckdb"], indirect=True)
+def test_a_library_that_is_missing_is_named(db: tm.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    db.execute("CREATE TABLE t (a INT)")
+    held = db.table("t")
+    for library in ("pandas", "polars", "pyspark"):
+        monkeypatch.setitem(sys.modules, library, None)
+        with pytest.raises(tm.TidemarkError, match=f"{library} is not installed") as error:
+            getattr(held, library.removeprefix("py"))()
+        assert error.value.code == "unsupported"
+    assert held.arrow().num_rows == 0
+
+
+@pytest.mark.parametrize("engine", ["duckdb"], indirect=True)
+def test_polars_is_handed_arrow(db: tm.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Polars:
+        from_arrow = staticmethod(lambda table: ("a frame", table.num_rows))
+
+    db.execute("CREATE TABLE t (a INT); INSERT INTO t VALUES (1)")
+    monkeypatch.setitem(sys.modules, "polars", Polars)
+    assert db.table("t").polars() == ("a frame", 1)
