@@ -50,7 +50,7 @@ ROOMS = {
     "duckdb": ("tidemark.engines.duckdb", "tidemark.engines.spark", "tidemark_bench"),
     "pyspark": ("tidemark.engines.spark",),
     "py4j": ("tidemark.engines.spark",),
-    "deltalake": ("tidemark.engines.spark", "tidemark_bench.small"),
+    "deltalake": ("tidemark.engines.spark", "tidemark_bench.small", "tidemark_bench.pipeline_sides"),
     "sqlglot": ("tidemark.sql",),
     "lark": ("tidemark.datalog",),
     "typer": ("tidemark.cli", "tidemark_bench.main"),

@@ -98,17 +98,32 @@ def _publish(value: object) -> Rhythm:
     )
 
 
+def _run(value: object) -> object:
+    if value not in ("auto", "spark", "process"):
+        raise TidemarkError(
+            "option",
+            f"run is {value!r}",
+            hint='"auto": sizes choose where plans over a lake run; "spark": what reads stored rows runs on Spark; '
+            '"process": all runs in this process',
+        )
+    return value
+
+
 OPTIONS: Final[Mapping[str, Callable[[object], object]]] = {
     "busy_timeout": waiting_seconds,
     "durability": _durability,
     "publish": _publish,
+    "run": _run,
     "statement_timeout": seconds_of,
 }
 """What ``connect(options=…)`` takes, and how each value is read."""
+OF_LAKES: Final[Mapping[str, str]] = {"publish": "publishes nothing", "run": "has no Spark"}
+"""Options that lakes alone have, and what is said of a database that is none."""
 DEFAULTS: Final[Mapping[str, object]] = {
     "busy_timeout": DEFAULT_SECONDS,
     "durability": "process",
     "publish": "1s",
+    "run": "auto",
     "statement_timeout": None,
 }
 

@@ -247,3 +247,17 @@ ON_SPARK: Final[dict[str, Any]] = {
 
 IN_PROCESS: Final[dict[str, Any]] = {"by_statements": True, "in_process_rows": 10**12}
 """Options under which every plan is a statement in this process, as far as the engine decides."""
+
+_EVERY_ROW: Final = 10**12
+RUN: Final[dict[str, dict[str, Any]]] = {
+    "auto": {},
+    "spark": ON_SPARK,
+    "process": {
+        "point_rows": _EVERY_ROW,
+        "state_rows": _EVERY_ROW,
+        "local_rows": _EVERY_ROW,
+        "iteration_rows": _EVERY_ROW,
+        "in_process_rows": _EVERY_ROW,
+    },
+}
+"""What the option ``run`` of a connection means here."""
