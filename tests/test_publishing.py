@@ -28,10 +28,10 @@ import tidemark as tm
 from tests.effort import examples
 from tests.test_crash import killed_after
 from tidemark.engines.spark import SparkEngine
-from tidemark.engines.spark import publish as publish_module
 from tidemark.engines.spark.publish import Publisher
 from tidemark.engines.spark.seals import Seals
 from tidemark.engines.spark.transactions import Transactions
+from tidemark.storage import store as store_module
 from tidemark.storage.publishing import Rhythm, statistics
 
 pytestmark = pytest.mark.spark
@@ -487,7 +487,7 @@ def test_a_lake_that_dies_while_it_publishes_is_rolled_forward(tmp_path: Path, m
         db.execute("INSERT INTO item VALUES (1, 1), (2, 1), (3, 2)")
         copying(Seals, "put")
         copying(Transactions, "append_merges")
-        copying(publish_module, "write_new")
+        copying(store_module, "write_new")
         copying(Publisher, "_fed")
         for text in ("INSERT INTO item VALUES (4, 2), (4, 2)", "DELETE FROM item WHERE a = 4", "UPDATE item SET b = 9"):
             for name, known in contents.items():

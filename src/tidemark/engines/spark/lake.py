@@ -32,6 +32,7 @@ from tidemark.engines.opening import must_be_a_place
 from tidemark.engines.spark.seals import Seals, damaged
 from tidemark.errors import TidemarkError
 from tidemark.storage.disk import replace
+from tidemark.storage.store import LocalStore, Store
 
 PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-")
 LONGEST: Final = 120
@@ -94,7 +95,10 @@ class Lake:
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self.temporary = path is None
-        self.root = Path(tempfile.mkdtemp(prefix="tidemark-lake-")) if path is None else local_path(path)
+        self.store: Store = LocalStore(
+            Path(tempfile.mkdtemp(prefix="tidemark-lake-")) if path is None else local_path(path)
+        )
+        self.root = self.store.root
         self.is_sealed = True
         self._lock: IO[str] | None = None
         try:
@@ -139,6 +143,7 @@ class Lake:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+        self.store.close()
 
     def _open(self) -> None:
         marker = self.marker
