@@ -33,15 +33,16 @@ def connect(
 ) -> Database:
     """Open a database.
 
-    ``"spark"`` (the default) is local Spark with a temporary lake, ``"spark:path"`` a durable lake, ``"duckdb"`` the
-    embedded engine in memory, ``"duckdb:path"`` a durable file. A SparkSession of your own is taken with ``lake=``.
+    ``"spark"`` (the default) is local Spark with a temporary lake, ``"spark:path"`` a durable lake, which may lie on an
+    object store (``"spark:s3://bucket/lake"``), ``"duckdb"`` the embedded engine in memory, ``"duckdb:path"`` a durable
+    file. A SparkSession of your own is taken with ``lake=``.
 
     ``allow_paths`` are files and folders that statements may write to (``BACKUP TO``); none by default.
 
     ``options``: ``durability`` is ``"process"`` (a commit survives the death of the process) or ``"power"`` (and a loss
     of power), ``publish`` when other programs see changes in a lake's Delta tables, ``statement_timeout`` a time such
-    as ``"5s"``. ``memory`` is an amount such as ``"2GB"``, which rows that are arranged in memory share with the
-    engine. The reference has all of them.
+    as ``"5s"``, ``storage`` how to reach an object store. ``memory`` is an amount such as ``"2GB"``, which rows that
+    are arranged in memory share with the engine. The reference has all of them.
 
     >>> with connect("duckdb") as db:
     ...     db.version
@@ -96,6 +97,12 @@ def _engine(target: Any, lake: str | None, wanted: _Wanted) -> Engine:
         raise TidemarkError(
             "option", f"{target!r} publishes nothing", hint="publish is an option of lakes: spark:path/to/lake"
         )
+    if wanted.options["storage"] and name != "spark":
+        raise TidemarkError(
+            "option",
+            f"{target!r} lies on no object store",
+            hint="storage is an option of lakes: spark:s3://bucket/lake",
+        )
     match name:
         case "spark":
             return _spark(path or None, None, wanted)
@@ -132,5 +139,6 @@ def _must_be_durable(path: str, what: str, *, is_asked: bool) -> None:
 def _spark(lake: str | None, session: Any, wanted: _Wanted) -> Engine:
     from tidemark.engines.spark import SparkEngine
 
+    asked = {"power": wanted.power, "memory": wanted.memory, "storage": wanted.options["storage"]}
     with opening(lake):
-        return SparkEngine(lake, session=session, power=wanted.power, memory=wanted.memory, publish=wanted.rhythm(lake))
+        return SparkEngine(lake, session=session, publish=wanted.rhythm(lake), **asked)
