@@ -51,6 +51,7 @@ ROOMS = {
     "pyspark": ("tidemark.engines.spark",),
     "py4j": ("tidemark.engines.spark",),
     "deltalake": ("tidemark.engines.spark", "tidemark_bench.small", "tidemark_bench.pipeline_sides"),
+    "obstore": ("tidemark.storage.bucket",),
     "sqlglot": ("tidemark.sql",),
     "lark": ("tidemark.datalog",),
     "typer": ("tidemark.cli", "tidemark_bench.main"),

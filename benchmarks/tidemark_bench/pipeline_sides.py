@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
 
+from tidemark.engines.duckdb.settings import config
 from tidemark_bench.harness.clock import Spent, spent_by_all
 from tidemark_bench.harness.database import TableChange, Work, must_agree
 from tidemark_bench.refreshes import unequal
@@ -175,7 +176,7 @@ def unaccounted(old: pa.Table, feed: pa.Table, new: pa.Table) -> int:
 
 
 def _counted(text: str, **tables: pa.Table) -> int:
-    with duckdb.connect() as connection:
+    with duckdb.connect(config=config()) as connection:
         for name, rows in tables.items():
             connection.register(name, rows)
         (found,) = connection.execute(f"SELECT count(*) FROM ({text})").fetchall()[0]

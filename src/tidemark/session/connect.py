@@ -33,15 +33,17 @@ def connect(
 ) -> Database:
     """Open a database.
 
-    ``"spark"`` (the default) is local Spark with a temporary lake, ``"spark:path"`` a durable lake, ``"duckdb"`` the
-    embedded engine in memory, ``"duckdb:path"`` a durable file. A SparkSession of your own is taken with ``lake=``.
+    ``"spark"`` (the default) is local Spark with a temporary lake, ``"spark:path"`` a durable lake, which may lie on an
+    object store (``"spark:s3://bucket/lake"``), ``"duckdb"`` the embedded engine in memory, ``"duckdb:path"`` a durable
+    file. A SparkSession of your own is taken with ``lake=``.
 
     ``allow_paths`` are files and folders that statements may write to (``BACKUP TO``); none by default.
 
     ``options``: ``durability`` is ``"process"`` (a commit survives the death of the process) or ``"power"`` (and a loss
     of power), ``publish`` when other programs see changes in a lake's Delta tables, ``run`` where plans over a lake
-    run, ``statement_timeout`` a time such as ``"5s"``. ``memory`` is an amount such as ``"2GB"``, which rows that are
-    arranged in memory share with the engine. The reference has all of them.
+    run, ``statement_timeout`` a time such as ``"5s"``, ``storage`` how to reach an object store. ``memory`` is an
+    amount such as ``"2GB"``, which rows that are arranged in memory share with the engine. The reference has all of
+    them.
 
     >>> with connect("duckdb") as db:
     ...     db.version
@@ -139,12 +141,6 @@ def _spark(lake: str | None, session: Any, wanted: _Wanted) -> Engine:
     from tidemark.engines.spark import SparkEngine
     from tidemark.engines.spark.session import RUN
 
+    asked = {"power": wanted.power, "memory": wanted.memory, "storage": wanted.options["storage"]}
     with opening(lake):
-        return SparkEngine(
-            lake,
-            session=session,
-            power=wanted.power,
-            memory=wanted.memory,
-            publish=wanted.rhythm(lake),
-            **RUN[wanted.options["run"]],
-        )
+        return SparkEngine(lake, session=session, publish=wanted.rhythm(lake), **asked, **RUN[wanted.options["run"]])

@@ -62,6 +62,9 @@ class Store(Protocol):
         """Have files of these sizes below ``root``, as far as they are there for good. What ``is_stale``
         is brought anew."""
 
+    def has(self, path: Path, about: Listed) -> bool:
+        """Whether what was listed is below ``root``. The names of log entries do not tell what is in them."""
+
     def keep(self, path: Path, data: bytes) -> None:
         """Have below ``root`` what was read of a file."""
 
@@ -123,6 +126,9 @@ class LocalStore:
 
     def fetch(self, paths: Iterable[tuple[Path, int]], *, is_stale: bool = False) -> None:
         pass
+
+    def has(self, path: Path, about: Listed) -> bool:
+        return True
 
     def keep(self, path: Path, data: bytes) -> None:
         pass

@@ -160,7 +160,7 @@ class SparkEngine:
         self._unforgotten = 0
         self._kept: dict[str, pa.Table] = {}
         self._lock = threading.RLock()
-        self._lake = Lake(lake_path)
+        self._lake = Lake(lake_path, dict(self.options.storage))
         try:
             self._verified = Verified(self._lake.store)
             self._transactions = self._opened_transactions()

@@ -108,9 +108,8 @@ def mirror(store: Store, table: Path, *, parts: bool) -> None:
     for attempt in range(TRIES):
         listed = store.listed(folder)
         needed = _needed(table, listed)
-        logged = {path for path in needed if path.parent.name == LOG}
-        store.fetch([(path, listed[path].size) for path in needed - logged])
-        store.fetch([(path, listed[path].size) for path in logged], is_stale=True)
+        missing = [path for path in needed if not store.has(path, listed[path])]
+        store.fetch([(path, listed[path].size) for path in missing], is_stale=True)
         lost = [path for path in needed if not path.is_file()]
         if not lost:
             break

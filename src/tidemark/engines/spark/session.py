@@ -205,6 +205,7 @@ class Options:
     ``keep_merged_seconds``: how long files stay that a merge wrote and another replaced, for foreign readers in the
     middle of a scan.
     ``publish``: when relations are published to foreign readers; None leaves it to whoever asks for it.
+    ``storage``: how to reach a lake on an object store, by name.
     ``checkpoint_every``: after so many publications a relation's own Delta log gets a checkpoint.
     ``keep_feed_seconds`` and ``keep_publications``: how far that log goes back, with its change data.
     """
@@ -231,6 +232,7 @@ class Options:
     power: bool = False
     memory: int | None = None
     publish: Rhythm | None = None
+    storage: tuple[tuple[str, str], ...] = ()
     checkpoint_every: int = 32
     keep_feed_seconds: int = 24 * 60 * 60
     keep_publications: int = 10_000

@@ -140,6 +140,9 @@ class Transactions:
         mirror(store, path, parts=True)
         self._options = options
         self._seals = seals
+        is_sealed = is_sealed and store.is_local  # what was brought from a bucket was looked at, and is sealed here
+        if not store.is_local:
+            seals.drop(path)
         if is_sealed:
             verify_transactions(path, seals)
         with maintaining(store, path):
