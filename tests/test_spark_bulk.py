@@ -14,6 +14,7 @@ from tests.laws.upserts import play
 from tests.support import changes_at, check_invariant, rows
 from tidemark.engines.spark import SparkEngine
 from tidemark.engines.spark.frames import local_frame
+from tidemark.storage import filed
 from tidemark.storage.filed import FiledRows
 
 pytestmark = pytest.mark.spark
@@ -169,7 +170,9 @@ def test_values_of_every_kind_are_what_they_were(spark: Any, tmp_path: Path, rea
         assert read == []
 
 
-def test_what_something_looks_at_row_by_row_comes_here(spark: Any, tmp_path: Path) -> None:
+def test_what_something_looks_at_row_by_row_comes_here(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with lake(tmp_path / "lake", spark) as db:
         db.execute("CREATE TABLE t (a INT PRIMARY KEY, m DECIMAL(5, 2)); CREATE TABLE seen (a INT)")
         db.insert("t", spark.sql("SELECT 1 AS a, 0.5D AS m"))  # a DOUBLE for a DECIMAL: exact here, not on Spark
@@ -178,6 +181,14 @@ def test_what_something_looks_at_row_by_row_comes_here(spark: Any, tmp_path: Pat
         db.upsert("t", spark.sql("SELECT CAST(id AS INT) AS a, 2 AS m FROM range(3)"))
         assert rows(db.query("SELECT a FROM seen")) == [(0,), (2,)]
         assert rows(db.query("SELECT a, m FROM t")) == [(0, 2), (1, 2), (2, 2)]
+        db.execute("DEACTIVATE RULE r")
+        version = db.version
+        monkeypatch.setattr(filed, "MOST_READ", 3)
+        with pytest.raises(tm.TidemarkError, match="a change of 4 rows lies in files") as error, db.transaction() as tx:
+            tx.insert("t", spark.sql("SELECT CAST(id AS INT) AS a, 2 AS m FROM range(10, 14)"))
+            tx.execute("UPDATE t SET m = 3")
+        assert error.value.code == "unsupported"
+        assert db.version == version
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Final
@@ -205,8 +206,7 @@ class Intake:
         made = self.statements.ask(lambda: fitted(frame, relation))
         if made is None:
             return None
-        staging = self._staging()
-        with staging.discarded_on_failure():
+        with self._staging() as staging:
             with _naming(relation):
                 files = self.statements.ask(lambda: self._written(made, relation, staging, NEW))
             found = FiledRows(relation.schema, (self._files(relation, files, staging),))
@@ -218,8 +218,7 @@ class Intake:
 
     def compared(self, plan: Plan, given: Mapping[str, pa.Table], relation: Relation, relations: Relations) -> Rows:
         """The net rows of a plan as a change of a relation: what comes in files, unless it is little."""
-        staging = self._staging()
-        with staging.discarded_on_failure():
+        with self._staging() as staging:
             entries = self.statements.write_weighted(
                 plan, given, relations, lambda frame: self._entries(frame, relation, staging)
             )
@@ -246,10 +245,16 @@ class Intake:
         """The files that nothing has named yet, by their paths within folders of relations."""
         return {name for staging in self.live for name in staging.names()}
 
-    def _staging(self) -> Staging:
+    @contextmanager
+    def _staging(self) -> Iterator[Staging]:
+        """What is staged here is thrown away if staging fails."""
         staging = Staging(self.verified, power=self.options.power)
         self.live.append(staging)
-        return staging
+        try:
+            yield staging
+        except BaseException:
+            self._discard(staging)
+            raise
 
     def _discard(self, staging: Staging) -> None:
         if any(one is staging for one in self.live):

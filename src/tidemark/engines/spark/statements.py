@@ -101,6 +101,10 @@ def settings(session: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]
                 session.conf.set(key, earlier)
 
 
+PART_ROWS: Final = 1_000_000
+MOST_PARTS: Final = 1_000
+"""Rows that lie in files are moved between tasks in parts of so many, and in no more parts than these."""
+
 Result = TypeVar("Result")
 
 
@@ -291,8 +295,15 @@ class Statements:
         stored = {part.relation for part in parts if isinstance(part, Stored)}
         views = {name: self._stored_views(relations[name]) for name in stored}
         sizes = Sizes({name: table.count for name, table in tables.items()}, self._options.broadcast_rows)
-        with self._given_views(tables) as names:
+        filed = sum(table.count for table in tables.values() if table.is_by_reference)
+        with self._given_views(tables) as names, settings(self.session, self._partitions(filed)):
             yield SparkCompiler(SparkDialect(views, names, sizes))
+
+    def _partitions(self, rows: int) -> Mapping[str, str]:
+        """The setting under which so many rows are moved in parts that fit into memory."""
+        key = "spark.sql.shuffle.partitions"
+        wanted = min(rows // PART_ROWS, MOST_PARTS)
+        return {key: str(wanted)} if rows and wanted > int(self.session.conf.get(key) or 0) else {}
 
     @contextmanager
     def _given_views(self, given: Mapping[str, Rows]) -> Iterator[dict[str, str]]:
