@@ -168,6 +168,12 @@ class Unpublished:
     def frame(self, relation: str, session: object) -> object | None:
         return None
 
+    def staged(self, relation: str, frame: object) -> Rows | None:
+        return None
+
+    def compared(self, relation: str, plan: Plan, given: Mapping[str, pa.Table]) -> Rows:
+        raise NotImplementedError("nothing lies in files here")
+
     def publish(self, relation: str | None = None) -> None:
         raise TidemarkError(
             "unsupported",
@@ -283,6 +289,17 @@ class Engine(Evaluator, Protocol):
     def frame(self, relation: str, session: object) -> object | None:
         """A Spark DataFrame over what is stored of a relation, of the given session, or of one that the engine picks if
         that is None. None if Spark reads nothing here."""
+        ...
+
+    def staged(self, relation: str, frame: object) -> Rows | None:
+        """The rows of a Spark DataFrame, which has the columns of a stored relation, as a change of it that brings
+        them: in files, if they are many (``storage/filed.py``). A value that does not fit is an error. None if this
+        engine cannot do that."""
+        ...
+
+    def compared(self, relation: str, plan: Plan, given: Mapping[str, pa.Table]) -> Rows:
+        """The net rows of a plan over what is given in files, as a change of a stored relation: in files, too, if they
+        are many."""
         ...
 
     def publications(self) -> list[Publication]:

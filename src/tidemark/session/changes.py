@@ -58,10 +58,12 @@ from tidemark.algebra.types import WEIGHT, Field, Schema
 from tidemark.errors import TidemarkError
 from tidemark.sql.bind.changes import LEAVING, BoundChange, DeleteRows, InsertQuery, InsertRows, UpdateRows
 from tidemark.sql.catalog.catalog import Table
+from tidemark.state.constraints import twice_among
 from tidemark.state.course import new_rows, side_by_side
 from tidemark.state.rows import Rows, as_table
 from tidemark.storage import delta as delta_tables
 from tidemark.storage.delta import Rows as Change
+from tidemark.storage.delta import Tables
 
 NOTHING: Final[Mapping[str, pa.Table]] = {}
 WANTED: Final = "wanted"
@@ -273,20 +275,31 @@ def must_have_key(table: Table) -> None:
         )
 
 
-def written_once(table: Table, rows: Rows) -> Change:
+def written_once(table: Table, rows: Rows | Change) -> Change:
     """The delta of rows that come, no two of them with the same key."""
-    coming = added(table, rows)
+    coming = rows.table if isinstance(rows, Change) else added(table, rows)
     keys = coming.select([*table.primary_key, coming.num_columns - 1])
-    twice = Change.of(delta_tables.net(keys)).at_least(2)
-    if twice.count:
-        [key] = twice.table.slice(0, 1).drop_columns([WEIGHT]).to_pylist()
-        shown = ", ".join(f"{name}={value}" for name, value in key.items())
-        raise TidemarkError(
-            "primary_key",
-            f"the key ({shown}) stands twice among the rows for {table.name!r}",
-            hint="give one row for each key",
-        )
-    return Change.of(coming)
+    _must_be_none(table, Change.of(delta_tables.net(keys)).at_least(2).table.drop_columns([WEIGHT]))
+    return rows if isinstance(rows, Change) else Change.of(coming)
+
+
+def _must_be_none(table: Table, twice: pa.Table) -> None:
+    """Refuse keys that stand twice."""
+    if not twice.num_rows:
+        return
+    [key] = twice.slice(0, 1).to_pylist()
+    shown = ", ".join(f"{name}={value}" for name, value in key.items())
+    raise TidemarkError(
+        "primary_key",
+        f"the key ({shown}) stands twice among the rows for {table.name!r}",
+        hint="give one row for each key",
+    )
+
+
+def must_be_once(table: Table, coming: Change, evaluate: Callable[[Plan, Mapping[str, pa.Table]], pa.Table]) -> None:
+    """The same of rows that lie in files."""
+    found = evaluate(twice_among(Given(WANTED, table.schema), table.primary_key), Tables({WANTED: coming}))
+    _must_be_none(table, found.select([table.schema[position].name for position in table.primary_key]))
 
 
 def upserted(table: Table, coming: Change, evaluate: EvaluateRows) -> Change:
@@ -302,7 +315,17 @@ def _first(positions: tuple[int, ...], columns: tuple[Column, ...]) -> tuple[Col
     return tuple(columns[p] for p in positions) + tuple(c for c in columns if c.index not in positions)
 
 
+def replacing(table: Table) -> Plan:
+    """The same change as a plan over the wanted rows."""
+    return union((Given(WANTED, table.schema), Negate(_beside_wanted(table))), table.schema)
+
+
 STATE, CHANGED, PRESENT = "state", "changed", "present"
+
+
+def brought_to(table: Table) -> Plan:
+    """The change that brings a table to a state, as a plan over that."""
+    return union((Given(STATE, table.schema), Negate(Scan(table.name, table.schema))), table.schema)
 
 
 @dataclass(frozen=True)
@@ -314,8 +337,11 @@ class Synced:
 
     @staticmethod
     def of(delta: pa.Table) -> Synced:
-        came = delta_tables.size(delta_tables.inserted(delta))
-        return Synced(came, delta_tables.size(delta) - came)
+        return Synced.of_rows(Change.of(delta))
+
+    @staticmethod
+    def of_rows(delta: Change) -> Synced:
+        return Synced((delta.size + delta.growth) // 2, (delta.size - delta.growth) // 2)
 
 
 def differences(
@@ -327,7 +353,7 @@ def differences(
         if changed is not None or present is not None:
             raise TidemarkError("type", "sync takes the whole state, or what changed and what is present")
         given = delta_tables.net(delta_tables.weighted(as_table(state, table.schema, table.name)))
-        return union((Given(STATE, table.schema), Negate(stored)), table.schema), {STATE: given}
+        return brought_to(table), {STATE: given}
     if changed is None or present is None:
         raise TidemarkError("type", "sync takes the whole state, or what changed and what is present, both")
     if not table.primary_key:

@@ -32,7 +32,7 @@ from tidemark.state.transition import Transition
 from tidemark.storage.commit import Commit, Creation
 from tidemark.storage.delta import Tables, as_rows
 from tidemark.strategy.cache import RefreshCache
-from tidemark.strategy.wave import given_deltas, trace_of
+from tidemark.strategy.wave import named_rows, trace_of
 
 Phase = Callable[[Draft], Draft]
 STORE: Final = "store"
@@ -152,7 +152,7 @@ def fill(draft: Draft) -> Draft:
     transition = state.transition(draft.work.catalog)
     if transition.after is state.catalog:
         return draft
-    given: Mapping[str, pa.Table] = given_deltas(wave.deltas)
+    given: Mapping[str, pa.Table] = named_rows(wave.rows)
     tables = transition.new_tables
     created = [Creation(table.name, table.schema, key=table.primary_key) for table in tables]
     block = Block(changed=frozenset(wave.deltas), unstored=frozenset(table.name for table in tables))

@@ -16,8 +16,10 @@ import pyarrow as pa
 
 from tidemark.algebra.compiled import key_of
 from tidemark.algebra.expressions import Value
+from tidemark.algebra.history import CLOCK
 from tidemark.algebra.plans import Plan, relations_of
 from tidemark.algebra.scalar import Row
+from tidemark.calculus.as_of import Block, resolve
 from tidemark.engines.engine import Engine
 from tidemark.engines.limits import PROCESS
 from tidemark.errors import TidemarkError, too_complex
@@ -28,17 +30,22 @@ from tidemark.rules.detached import DETACHED_TABLE
 from tidemark.rules.firings import forgetting
 from tidemark.session.changes import (
     NOTHING,
+    STATE,
+    WANTED,
     EvaluateRows,
     Keyed,
     Synced,
     added,
+    brought_to,
     changes_key,
     coming,
     delta_of,
     differences,
+    must_be_once,
     must_be_present,
     must_have_key,
     removed,
+    replacing,
     upserted,
     written_once,
 )
@@ -56,17 +63,18 @@ from tidemark.sql.parse.text import Source, fold
 from tidemark.state.boundary import bounded, deep
 from tidemark.state.course import Course
 from tidemark.state.draft import Derivation, Draft, Reacted, Work
-from tidemark.state.frames import taken_over
+from tidemark.state.frames import is_of_spark, taken_over
 from tidemark.state.identity import moves
 from tidemark.state.outcome import COMMIT_UNKNOWN, Outcome
 from tidemark.state.point import Pending, seen, seen_near
-from tidemark.state.rows import Rows
+from tidemark.state.rows import Rows, must_have_columns
 from tidemark.state.state import Store
 from tidemark.state.times import Laps
 from tidemark.state.values import must_be_text
 from tidemark.storage import delta as delta_tables
 from tidemark.storage.delta import Rows as Change
 from tidemark.storage.delta import Tables, as_rows
+from tidemark.storage.filed import FiledRows, Files
 from tidemark.strategy.settle import settle
 
 T = TypeVar("T")
@@ -174,6 +182,7 @@ class Transaction:
         self._derivation: Derivation | None = None
         self._named: Mapping[str, pa.Table] = NOTHING
         self._reactions: Reactions | None = None
+        self._files: list[Files] = []
         self.laps = Laps()
         """Where its time goes: what it does is told to begin, and that no call of it goes on any more."""
 
@@ -522,7 +531,8 @@ class Transaction:
 
     def _insert(self, table: Table, rows: Rows) -> None:
         self.laps.begin("find")
-        self._apply(table.name, Change.of(added(table, taken_over(rows))))
+        staged = self._staged(table, rows)
+        self._apply(table.name, Change.of(added(table, taken_over(rows))) if staged is None else staged)
 
     def _delete(self, table: Table, rows: Rows) -> None:
         self.laps.begin("find")
@@ -531,7 +541,12 @@ class Transaction:
     def _upsert(self, table: Table, rows: Rows) -> None:
         self.laps.begin("find")
         must_have_key(table)
-        coming = written_once(table, taken_over(rows))
+        staged = self._staged(table, rows, is_all=True)
+        if staged is not None and staged.is_by_reference:
+            must_be_once(table, staged, self._engine.evaluate)
+            self._apply(table.name, self._compared(table, replacing(table), {WANTED: staged}))
+            return
+        coming = written_once(table, taken_over(rows) if staged is None else staged)
         if not coming.count:
             evaluate: EvaluateRows = self._rows_of
         elif coming.count <= PROCESS.calls_at_once:
@@ -539,6 +554,40 @@ class Transaction:
         else:
             evaluate = self._rows_of
         self._apply(table.name, upserted(table, coming, evaluate))
+
+    def _staged(self, table: Table, rows: Rows | None, *, is_all: bool = False) -> Change | None:
+        """The rows of a Spark DataFrame as a change that the engine has written to files, or a small one; None if they
+        go through this process: where the engine has no files, where something looks at the rows of a change one by one
+        (rules, what lags, the clock), and where they meet other changes or definitions of this transaction. ``is_all``
+        says that they meet any other change, else it is all but other rows that come in files."""
+        if not is_of_spark(rows) or self._engine is not self.store.engine:
+            return None
+        must_have_columns(rows.columns, table.schema, table.name)  # type: ignore[union-attr]
+        pending = self._pending.net().rows.get(table.name)
+        is_alone = pending is None or (not is_all and pending.is_by_reference)
+        if not is_alone or not self._goes_by_files(table):
+            return None
+        found = self.store.engine.staged(table.name, rows)
+        if isinstance(found, FiledRows):
+            self._files += found.files
+        return found
+
+    def _goes_by_files(self, table: Table) -> bool:
+        catalog = self.catalog
+        is_looked_at = catalog.activations or catalog.lagging_views or CLOCK in catalog.relations or self._reactions
+        return catalog is self.store.catalog and not is_looked_at and not self.course.has_pairs(table.name)
+
+    def _compared(self, table: Table, plan: Plan, given: Mapping[str, Change]) -> Change:
+        """The net rows of a plan over what is stored and what lies in files."""
+        resolved = resolve(plan, Block())
+        engine = self.store.engine
+        found = next(iter(given.values()))
+        if not engine.rows(table.name):
+            return found  # whatever comes is new
+        change = engine.compared(table.name, resolved, Tables(given))
+        if isinstance(change, FiledRows):
+            self._files += change.files
+        return change
 
     def _near(self, table: Table, columns: tuple[int, ...], keys: Sequence[Row]) -> EvaluateRows:
         """Evaluates plans that read one table by the values of some columns."""
@@ -556,6 +605,13 @@ class Transaction:
 
     def _sync(self, table: Table, state: Rows | None, changed: Rows | None, present: Rows | None) -> Synced:
         self.laps.begin("find")
+        staged = None if changed is not None or present is not None else self._staged(table, state, is_all=True)
+        if staged is not None and staged.is_by_reference:
+            change = self._compared(table, brought_to(table), {STATE: staged})
+            self._apply(table.name, change)
+            return Synced.of_rows(change)
+        if staged is not None:
+            state = delta_tables.expand(staged.table)
         plan, named = differences(table, *map(taken_over, (state, changed, present)))
         must_be_present(table, named, self._engine.evaluate)
         delta = self._evaluate(plan, named)
@@ -808,6 +864,9 @@ class Transaction:
     def _close(self) -> None:
         self.stage = TransactionStage.ENDED
         self._pending, self._said, self._named, self._derivation = Pending(), {}, NOTHING, None
+        files, self._files = self._files, []
+        for one in files:
+            one.discard()  # nothing happens if a commit has named them
 
 
 def _is_query(statement: st.Statement | Call) -> bool:

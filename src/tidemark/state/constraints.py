@@ -9,16 +9,31 @@ derives and does not store. In a transaction with other definitions they are eva
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
 import pyarrow as pa
 
+from tidemark.algebra.aggregates import AggregateFunction
 from tidemark.algebra.compiled import key_of
-from tidemark.algebra.expressions import Call, Expression
-from tidemark.algebra.plans import Filter, Given, Net, Plan, Project, Stored, Touched, union
+from tidemark.algebra.expressions import Call, Expression, Literal
+from tidemark.algebra.plans import (
+    Aggregate,
+    AggregateCall,
+    Difference,
+    Filter,
+    Given,
+    Net,
+    Plan,
+    Project,
+    Sort,
+    Stored,
+    Touched,
+    union,
+)
 from tidemark.algebra.scalar import Row
-from tidemark.algebra.types import BOOLEAN, WEIGHT, Schema
+from tidemark.algebra.types import BIGINT, BOOLEAN, WEIGHT, Schema
 from tidemark.engines.engine import Engine
 from tidemark.errors import TidemarkError
 from tidemark.network import Wave
@@ -26,7 +41,8 @@ from tidemark.sql.catalog.catalog import Catalog, Table
 from tidemark.state.point import expanded, readable
 from tidemark.storage import delta as delta_tables
 from tidemark.storage.commit import Alteration
-from tidemark.storage.delta import Bag, Rows
+from tidemark.storage.delta import Bag, Rows, Tables
+from tidemark.storage.filed import FiledRows
 from tidemark.strategy.settle import settle
 from tidemark.strategy.visit import evaluated
 
@@ -37,6 +53,9 @@ def check_constraints(
     """Refuse the transaction if the rows that it adds violate a constraint of their table."""
     for name, delta in deltas.items():
         table = tables[name]
+        if isinstance(delta, FiledRows):
+            _check_staged(table, delta, stored, engine)
+            continue
         inserted = delta.inserted()
         if not inserted.count:
             continue
@@ -45,6 +64,52 @@ def check_constraints(
         _check_conditions(table, inserted, engine)
         if table.primary_key:
             _check_key(table, delta, stored, engine)
+
+
+def _check_staged(table: Table, delta: FiledRows, stored: Set[str], engine: Engine) -> None:
+    """The same of rows that lie in files: of each constraint one row that violates it is asked for."""
+    if not delta.coming:
+        return
+    coming = FiledRows(table.schema, delta.files)
+    inserted, given = Given("inserted", table.schema), Tables({"inserted": coming})
+    for position in _asked(table).required:
+        missing = Call("is_null", (inserted.column(position),), BOOLEAN, nullable=False)
+        _check_not_null(table, engine.evaluate(_one_of(Filter(inserted, missing)), given))
+    violating = _asked(table).violating
+    if violating is not None:
+        _check_conditions(table, Rows.of(engine.evaluate(_one_of(violating), given)), engine)
+    if not table.primary_key:
+        return
+    twice = engine.evaluate(twice_among(inserted, table.primary_key), given)
+    if not twice.num_rows and table.name in stored and engine.rows(table.name):
+        asked = _asked(table).taken
+        assert isinstance(asked, Touched)
+        met: Plan = replace(asked, touched=_keys(inserted, table))
+        if delta.leaving.num_rows:
+            met = Difference(met, _keys(Given("leaving", table.schema), table))
+            leaving = Rows.of(delta_tables.negated(delta.leaving))
+            given = Tables({"inserted": coming, "leaving": leaving})
+        twice = engine.evaluate(_one_of(met), given)
+    if twice.num_rows:
+        raise _taken(table, twice.select([table.schema[position].name for position in table.primary_key]))
+
+
+def _keys(rows: Plan, table: Table) -> Plan:
+    columns = tuple(rows.column(position) for position in table.primary_key)
+    return Project(rows, tuple(column.name for column in columns), columns)
+
+
+def _one_of(plan: Plan) -> Plan:
+    return Sort(plan, (), limit=1).total
+
+
+def twice_among(rows: Plan, key: tuple[int, ...]) -> Plan:
+    """One of the keys that more than one of the rows has, if there is any."""
+    columns = tuple(rows.column(position) for position in key)
+    names = (*(column.name for column in columns), "times")
+    counted = Aggregate(rows, names, columns, (AggregateCall(AggregateFunction.COUNT_ROWS),))
+    many = Call("gt", (counted.column(len(key)), Literal(1, BIGINT)), BOOLEAN, nullable=False)
+    return _one_of(Filter(counted, many))
 
 
 def check_alterations(
@@ -116,11 +181,15 @@ def _check_key(table: Table, delta: Rows, stored: Set[str], engine: Engine) -> N
     if not twice.count and table.name in stored:
         twice = evaluated(_asked(table).taken, {"grown": grown}, engine)
     if twice.count:
-        raise TidemarkError(
-            "primary_key",
-            f"duplicate key {_show(twice.table.slice(0, 1))} in {table.name!r}",
-            hint="delete or update the row that has it",
-        )
+        raise _taken(table, twice.table.select(range(len(table.primary_key))))
+
+
+def _taken(table: Table, keys: pa.Table) -> TidemarkError:
+    record: dict[str, Any] = keys.slice(0, 1).to_pylist()[0]
+    shown = "(" + ", ".join(f"{name}={value}" for name, value in record.items()) + ")"
+    return TidemarkError(
+        "primary_key", f"duplicate key {shown} in {table.name!r}", hint="delete or update the row that has it"
+    )
 
 
 def _grown(table: Table, delta: Rows) -> Rows:

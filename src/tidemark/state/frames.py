@@ -68,8 +68,11 @@ def _as_arrow(rows: Any, relation: str) -> pa.Table:
     if isinstance(rows, pa.RecordBatch):
         return pa.Table.from_batches([rows])
     if is_of_spark(rows):
-        with lent():
+        try:
             return rows.toArrow()
+        except Exception as error:
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            raise TidemarkError("type", f"Spark gives no rows for {relation!r}: {reason}") from error
     try:
         return pa.RecordBatchReader.from_stream(rows).read_all()
     except (pa.ArrowException, TypeError, ValueError) as error:

@@ -24,7 +24,7 @@ from tidemark.state.state import Store
 from tidemark.storage.delta import Bag, Rows, Tables, as_rows
 from tidemark.strategy.nodes import expand
 from tidemark.strategy.settle import settle
-from tidemark.strategy.wave import given_deltas
+from tidemark.strategy.wave import named_rows
 
 MOST_INDEXED: Final = 10_000
 """A change of more rows is not looked through for keys."""
@@ -107,12 +107,13 @@ def expanded(plan: Plan, catalog: Catalog, stored: Set[str]) -> Plan:
     return expand(plan, fresh) if fresh else plan
 
 
-def readable(plan: Plan, stored: Set[str], deltas: Mapping[str, pa.Table]) -> tuple[Plan, dict[str, pa.Table]]:
+def readable(plan: Plan, stored: Set[str], deltas: Mapping[str, pa.Table]) -> tuple[Plan, Mapping[str, pa.Table]]:
     """The resolved plan, with what is pending laid over what is stored, and the deltas to give with it."""
     read = relations_of(plan)
     changed = frozenset(name for name in read if name in deltas)
     unstored = frozenset(name for name in read if name not in stored)
-    return _over(plan, changed, unstored), given_deltas({name: deltas[name] for name in changed})
+    rows = as_rows(deltas)
+    return _over(plan, changed, unstored), named_rows({name: rows[name] for name in changed})
 
 
 def _over(plan: Plan, changed: frozenset[str], unstored: frozenset[str]) -> Plan:

@@ -40,7 +40,7 @@ def as_table(rows: Rows, schema: Schema, relation: str) -> pa.Table:
 
 def _of_columns(rows: Any, schema: Schema, relation: str) -> pa.Table:
     found = columns_of(rows, relation)
-    _same_columns([name for name, _ in found], schema, relation)
+    must_have_columns([name for name, _ in found], schema, relation)
     by_name = dict(found)
     columns = [
         _column(given, field, relation)
@@ -51,7 +51,8 @@ def _of_columns(rows: Any, schema: Schema, relation: str) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema.arrow)
 
 
-def _same_columns(given: list[str], schema: Schema, relation: str) -> None:
+def must_have_columns(given: list[str], schema: Schema, relation: str) -> None:
+    """Refuse other columns than the relation has, in whatever order."""
     missing = [name for name in schema.names if name not in given]
     extra = [name for name in given if name not in schema.names]
     twice = sorted({name for name in given if given.count(name) > 1})
@@ -71,7 +72,7 @@ def _same_columns(given: list[str], schema: Schema, relation: str) -> None:
 def _as_tuple(row: Any, schema: Schema, relation: str, number: int) -> tuple[Any, ...]:
     if isinstance(row, Mapping):
         if list(row.keys()) != list(schema.names):
-            _same_columns([str(key) for key in row], schema, relation)
+            must_have_columns([str(key) for key in row], schema, relation)
         return tuple(row[name] for name in schema.names)
     if isinstance(row, str | bytes) or not isinstance(row, Sequence):
         raise TidemarkError("type", f"row {number + 1} for {relation!r} is neither a tuple nor a dict: {row!r}")

@@ -410,6 +410,12 @@ class _Altered:
     def frame(self, relation: str, session: object) -> object | None:
         return self._engine.frame(relation, session)
 
+    def staged(self, relation: str, frame: object) -> Rows | None:
+        return None
+
+    def compared(self, relation: str, plan: Plan, given: Mapping[str, pa.Table]) -> Rows:
+        reads_only()
+
     def publications(self) -> list[Publication]:
         return self._engine.publications()
 

@@ -294,6 +294,13 @@ class Rows:
         self.count: int = len(known) if known is not None else table.num_rows  # type: ignore[union-attr]
         """How many entries there are; 0 if and only if there is no row, of rows that are net."""
 
+    is_by_reference = False
+    """Whether rows lie in files, and are better left there."""
+
+    def joined(self, others: Sequence[Rows]) -> Rows | None:
+        """With others, without a look at any row; None if that cannot be."""
+        return None
+
     @classmethod
     def of(cls, table: pa.Table) -> Rows:
         return cls(None, table=table)
@@ -369,6 +376,8 @@ class Rows:
         """Several changes of one relation as one, net. Those of few rows are added up without Arrow."""
         if len(parts) == 1:
             return parts[0]
+        if (joined := parts[0].joined(parts[1:])) is not None:
+            return joined
         if sum(part.count for part in parts) > MOST_ADDED:
             return Rows(parts[0].arrow, table=combine(*[part.table for part in parts]))
         total: Bag = {}

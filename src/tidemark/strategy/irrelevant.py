@@ -11,7 +11,8 @@ columns (``analysis.relevance``, Algorithm 3.1).
 What has no row, as the violations of an assertion, cannot lose one: of a change that can only take rows from it nothing
 is followed.
 
-A delta of which nearly everything matters is left as it is, so that all who read it ask the same of what is stored.
+A delta of which nearly everything matters is left as it is, so that all who read it ask the same of what is stored, and
+so is one whose rows lie in files: no row of it is looked at here.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ WORTHWHILE: Final = 0.25
 
 def relevant(delta: Rows, columns: Columns) -> Rows:
     """The entries that matter to who reads these columns; the same rows if nearly all do."""
-    if delta.count < 2:
+    if delta.count < 2 or delta.is_by_reference:
         return delta
     if not delta.is_few:
         return _same(delta, relevant_of_many(delta.table, columns))
@@ -111,6 +112,8 @@ def can_add(plan: Plan, changes: Mapping[str, Rows]) -> bool:
 
 
 def _signs_in(rows: Rows) -> frozenset[int]:
+    if rows.is_by_reference:
+        return _BOTH
     if rows.is_few:
         return frozenset([-1 if weight < 0 else 1 for _, weight in entries_of(rows.net)])
     table = rows.table
@@ -139,7 +142,7 @@ _signs: Final[PerPlan[Signs]] = PerPlan(_signs_of)
 
 def passing(delta: Rows, filter: Filter) -> Rows:
     """The entries that a filter (over the given ``ROWS``) lets pass; the same rows if it does all."""
-    if not delta.count:
+    if not delta.count or delta.is_by_reference:
         return delta
     if delta.is_few:
         test = _test(filter)

@@ -297,6 +297,8 @@ def within_reach(
     """The nodes that read a changed relation and to which the change can matter, where many read it; None for all of
     them where few do. One step stands for all others: they need no visit to be found irrelevant."""
     started = time.perf_counter()
+    if any(rows.is_by_reference for rows in wave.rows.values()):
+        return None
     if network.is_shared(name):
         found = cache.readers_reached(network.nodes[name], wave.rows, network)
     else:
@@ -348,6 +350,8 @@ def _proved(visit: Visit) -> Done | None:
     found = _by_statement(visit)
     if found is not None:
         return run(visit, found)
+    if rows[statement.relation].is_by_reference:
+        return None
     delta = by_content(node, statement, rows[statement.relation].table, visit.engine, visit.cache.known)
     if delta is None:
         return None

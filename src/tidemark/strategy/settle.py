@@ -26,6 +26,7 @@ from tidemark.algebra.plans import Fixpoint, Given, Net, Plan, Project, Values, 
 from tidemark.calculus.terms import distribute
 from tidemark.engines.engine import Evaluator
 from tidemark.storage import delta as delta_tables
+from tidemark.storage.delta import Rows, Tables, as_rows
 from tidemark.strategy.recursion.complete import fixpoint
 from tidemark.strategy.recursion.lookups import Evaluate
 
@@ -48,12 +49,13 @@ def settle(
     steps = _split(plan, unstored) if unstored else _steps(plan)
     if not steps.first and not steps.listed:
         return steps.plan, given
-    known = {**given, **dict(steps.listed)}
+    known = Tables({**as_rows(given), **as_rows(dict(steps.listed))})
     for name, source in steps.first:
         if isinstance(source, Fixpoint):
-            known[name] = fixpoint(source, known, engine, evaluation(engine))
+            found = fixpoint(source, known, engine, evaluation(engine))
         else:
-            known[name] = engine.evaluate(source, known)
+            found = engine.evaluate(source, known)
+        known = Tables({**known.rows, name: Rows.of(found)})
     return steps.plan, known
 
 

@@ -20,6 +20,7 @@ from tidemark.algebra.plans import Aggregate, Plan, Stored
 from tidemark.engines.engine import Engine
 from tidemark.engines.local.lookups import out_of_reach
 from tidemark.passes.factor_unchanged import Decomposed, decomposed
+from tidemark.storage.delta import Tables, as_rows
 
 MOST_KEPT: Final = 64
 
@@ -116,7 +117,7 @@ class Unchanged:
         if not tables:
             return Over(plan, given)
         kept = frozenset(relation for name, part in found.parts if name in tables for relation in _relations(part))
-        return Over(found.keeping(frozenset(tables)), {**given, **tables}, kept)
+        return Over(found.keeping(frozenset(tables)), Tables({**as_rows(given), **as_rows(tables)}), kept)
 
 
 @dataclass(frozen=True)

@@ -218,6 +218,14 @@ def given_deltas(deltas: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
     return given
 
 
+def named_rows(deltas: Mapping[str, Rows]) -> Tables:
+    """The same of rows, none of which is looked at but the clock's."""
+    given = {delta_name(relation, State.DELTA): rows for relation, rows in deltas.items()}
+    if CLOCK in deltas:
+        given[STEP] = Rows.of(_step(deltas[CLOCK].table))
+    return Tables(given)
+
+
 def _step(delta: pa.Table) -> pa.Table:
     """A step of the clock as one row; none when it is set for the first time."""
     before, after = (part(delta).column(0).combine_chunks() for part in (delta_tables.deleted, delta_tables.inserted))

@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any, NoReturn, TypeAlias, cast
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from tidemark.algebra.cache import PerPlan
 from tidemark.algebra.plans import Given, Plan, Project, Stored, transform, walk
@@ -46,7 +46,7 @@ from tidemark.engines.local.lookups import arranged_by_key, arranged_columns, ar
 from tidemark.engines.local.steps import evaluate_few, given_rows, nothing_stored
 from tidemark.engines.spark.backup import Needed, begin
 from tidemark.engines.spark.delta_log import LOG
-from tidemark.engines.spark.frames import relation_frame
+from tidemark.engines.spark.frames import Intake, relation_frame
 from tidemark.engines.spark.in_process import InProcess, read_rows
 from tidemark.engines.spark.inline import Log, later_than, logged_changes
 from tidemark.engines.spark.integrity import Verified
@@ -67,7 +67,7 @@ from tidemark.storage import delta as deltas
 from tidemark.storage.arrangements import MOST_OF_ONE_KEY, Arrangements, no_arrangements, shared
 from tidemark.storage.batches import Batch, Numbers, Vector, empty_batch
 from tidemark.storage.commit import Commit, Forgetting, Loaded, Logged, take_notes
-from tidemark.storage.delta import Rows
+from tidemark.storage.delta import Rows, Tables, as_rows
 from tidemark.storage.publishing import Pace, Publication
 
 _Key: TypeAlias = tuple[str, tuple[DataFile, ...], tuple[str, ...]]
@@ -87,7 +87,8 @@ class Tiny:
         if not all(_is_tiny(relations[name]) for name in names):
             return None
         over = _over_given(plan)
-        handed = {**given, **{_name(name): self._content(relations[name]) for name in names}}
+        read = {part.name: given[part.name] for part in walk(plan) if isinstance(part, Given)}
+        handed = {**read, **{_name(name): self._content(relations[name]) for name in names}}
         found = evaluate_few(over, given_rows(over, handed))
         return None if found is None else found.rows.table
 
@@ -105,6 +106,12 @@ class Tiny:
 
 def _key(relation: Relation) -> _Key:
     return relation.directory, relation.files, relation.columns
+
+
+def _lies_in_files(plan: Plan, given: Mapping[str, pa.Table]) -> bool:
+    """Whether something that a plan is given lies in files, which only Spark reads."""
+    names = {name for name, found in as_rows(given).items() if found.is_by_reference}
+    return bool(names) and any(isinstance(part, Given) and part.name in names for part in walk(plan))
 
 
 def _is_tiny(relation: Relation) -> bool:
@@ -173,6 +180,7 @@ class SparkEngine:
             raise
         start: Callable[[], SparkSession] = local_session if session is None else lambda: session
         self._statements = Statements(start, self._verified, self.options)
+        self._intake = Intake(self._verified, self._statements, self.options, [])
         self._merger = Merger(self.options, self._in_process, self._statements)
         self._tiny = Tiny(self._verified)
         publisher = Publisher(self._lake.store, self._lake.seals, self.options)
@@ -246,12 +254,13 @@ class SparkEngine:
     def evaluate(self, plan: Plan, given: Mapping[str, pa.Table]) -> pa.Table:
         with self._lock:
             plan = self._reading(plan)
-            found = None if self.options.by_statements else self._evaluate_few(plan, given)
+            is_here = not self.options.by_statements and not _lies_in_files(plan, given)
+            found = self._evaluate_few(plan, given) if is_here else None
             return self.evaluate_plainly(plan, given) if found is None else found
 
     def follow(self, plan: Plan, given: Mapping[str, Rows]) -> Found | None:
         """By compiled steps, over what is arranged."""
-        if self.options.by_statements or self.arrangements is None:
+        if self.options.by_statements or self.arrangements is None or _lies_in_files(plan, Tables(given)):
             return None
         with self._lock:
             self._must_be_open()
@@ -336,7 +345,8 @@ class SparkEngine:
             if commit.version <= self.version:
                 raise ValueError(f"version {commit.version} is not after {self.version}")
             staging = Staging(self._verified, power=self.options.power)
-            stager = Stager(self._lake, self.options, staging, self._statements, self._in_process)
+            adopt = self._intake.adopt
+            stager = Stager(self._lake, self.options, staging, self._statements, self._in_process, adopt)
             with staging.discarded_on_failure():
                 staged = stager.stage(commit, self._relations)
                 after = apply(self._relations, staged.record, lambda _, changed: staged.entries.get(changed.relation))
@@ -365,8 +375,11 @@ class SparkEngine:
         if self.arrangements is None:
             return
         others = (creation.relation for creation in commit.created)
-        gone = (*commit.dropped, *(change.relation for change in commit.altered), *others)
-        self.arrangements.feed(commit.version, commit.deltas, gone)
+        rows = as_rows(commit.deltas)
+        filed = [name for name, change in rows.items() if change.is_by_reference]
+        gone = (*commit.dropped, *(change.relation for change in commit.altered), *others, *filed)
+        here = Tables({name: change for name, change in rows.items() if not change.is_by_reference})
+        self.arrangements.feed(commit.version, here, gone)
         self.arrangements.build_wanted()
 
     def _scanned(self, relation: str, columns: Sequence[int]) -> pa.Table:
@@ -449,6 +462,16 @@ class SparkEngine:
             for error in self._publish_waiting(names):
                 raise error
 
+    def staged(self, relation: str, frame: object) -> Rows | None:
+        with self._lock:
+            self._must_be_open()
+            return self._intake.taken(cast("DataFrame", frame), self._relations[relation])
+
+    def compared(self, relation: str, plan: Plan, given: Mapping[str, pa.Table]) -> Rows:
+        with self._lock:
+            reached = self._reading(plan)
+            return self._intake.compared(reached, given, self._relations[relation], self._relations)
+
     def frame(self, relation: str, session: object) -> object | None:
         with self._lock:
             self._must_be_open()
@@ -500,7 +523,8 @@ class SparkEngine:
 
     def _sweep(self, rows: list[TransactionRow]) -> None:
         self._swept = time.monotonic()
-        sweep(self._lake.store, self._relations, rows, self.options, self._publications.publisher.files())
+        kept = self._publications.publisher.files() | self._intake.names()
+        sweep(self._lake.store, self._relations, rows, self.options, kept)
 
     def times(self) -> pa.Table:
         with self._lock:
@@ -578,7 +602,7 @@ class SparkEngine:
         return without_empty(plan, self._rows_by_relation())
 
     def _is_local(self, plan: Plan, given: Mapping[str, pa.Table]) -> bool:
-        return runs_in_process(plan, given, self._relations, self.options)
+        return not _lies_in_files(plan, given) and runs_in_process(plan, given, self._relations, self.options)
 
     # After the commit point: nothing here changes what the database holds, so nothing here may fail the commit.
 

@@ -40,6 +40,7 @@ from tidemark.engines.spark.session import Options
 from tidemark.engines.spark.stage import expand
 from tidemark.errors import TidemarkError
 from tidemark.storage import delta as deltas
+from tidemark.storage.delta import as_rows
 from tidemark.storage.disk import sync
 from tidemark.storage.publishing import Pace, Publication, statistics
 from tidemark.storage.store import Store
@@ -262,10 +263,14 @@ class Publications:
         for name in others:
             self._let_go(name)
             self.errors.pop(name, None)
-        for name, delta in changed.items():
+        for name, change in as_rows(changed).items():
             held = self._held.get(name)
             if held is None:
                 continue
+            if change.is_by_reference:
+                self._let_go(name)  # the log has it
+                continue
+            delta = change.table
             held.parts.append(delta)
             self._held_bytes += delta.nbytes
             if self._held_bytes > MOST_HELD:

@@ -184,6 +184,7 @@ class Options:
     """Thresholds; the defaults come from measurements on one machine, and tests make them small.
 
     ``inline_rows`` and ``inline_bytes``: a larger delta goes into Parquet files instead of the transactions table.
+    ``staged_rows``: a DataFrame of the user's of more rows stays in the files that its executors write.
     ``merge_rows``, ``merge_share`` and ``merge_minimum``: a tail is folded into the base files when it has more
     than ``merge_rows`` entries, or more than that share of the base and at least the minimum.
     ``many_files`` files of fewer than ``small_file_rows`` rows are rewritten into larger ones.
@@ -212,6 +213,7 @@ class Options:
 
     inline_rows: int = 20_000
     inline_bytes: int = 4 * 1024 * 1024
+    staged_rows: int = 200_000
     merge_rows: int = 50_000
     merge_share: float = 0.2
     merge_minimum: int = 5_000

@@ -31,7 +31,9 @@ from tidemark.engines.spark.statements import Statements
 from tidemark.errors import TidemarkError
 from tidemark.storage import delta as deltas
 from tidemark.storage.commit import Alteration, Commit, Creation
+from tidemark.storage.delta import Rows, as_rows
 from tidemark.storage.disk import checksum_of, sync
+from tidemark.storage.filed import FiledRows
 
 ROW_GROUP: Final = 128 * 1024
 BLOCK_BYTES: Final = 16 * 1024 * 1024
@@ -109,6 +111,16 @@ class Staging:
             checksums.unlink()  # Hadoop's, which only Hadoop looks at; records have ours
         return tuple(files)
 
+    def adopt(self, other: Staging) -> None:
+        """Have what another has staged: it is kept or discarded with this."""
+        self._written += other._written
+        other._written = []
+
+    def names(self) -> set[str]:
+        """The files that were staged, by their paths within the folders of relations."""
+        files = (path for written in self._written for path in (written.rglob("*") if written.is_dir() else [written]))
+        return {_within(path.relative_to(self._root)) for path in files}
+
     def settle(self) -> None:
         """Before the record that names the files: all of them are where they stay, and on the disk, if that was asked
         for."""
@@ -159,6 +171,11 @@ class Staging:
         return self._named(directory, name, table.num_rows)
 
 
+def _within(path: Path) -> str:
+    """A path within the folder of a relation, which is two folders down."""
+    return Path(*path.parts[2:]).as_posix()
+
+
 def expand(entries: pa.Table) -> pa.Table:
     """The rows of positive weight, each as often as its weight says, without the weight."""
     inserted = deltas.inserted(entries)
@@ -188,6 +205,8 @@ class Stager:
     staging: Staging
     statements: Statements
     in_process: InProcess
+    adopt: Callable[[FiledRows, Staging], tuple[DataFile, ...]]
+    """Gives the files of a change that lies in files to the commit."""
     inline: dict[str, pa.Table] = field(default_factory=dict)
     entries: dict[str, pa.Table] = field(default_factory=dict)
 
@@ -204,7 +223,8 @@ class Stager:
             # Later ones may read it: relations are filled in order.
             working[creation.relation] = begin(record, commit.version)
             created.append(record)
-        changed = tuple(self._change(working[name], delta) for name, delta in commit.deltas.items() if delta.num_rows)
+        deltas_of = as_rows(commit.deltas).items()
+        changed = tuple(self._changed(working[name], delta) for name, delta in deltas_of if delta.count)
         committed = Committed(commit.version, commit.catalog, tuple(created), changed, commit.dropped, tuple(altered))
         committed = replace(committed, notes=dict(commit.notes))
         return Staged(committed, self.inline, self.entries)
@@ -247,6 +267,12 @@ class Stager:
             return False
         return working[plan.input.relation].rows <= min(self.options.local_rows, self.options.merge_rows)
 
+    def _changed(self, relation: Relation, change: Rows) -> Changed:
+        if not isinstance(change, FiledRows):
+            return self._change(relation, change.table)
+        inserted = self.adopt(change, self.staging)
+        return self._with_leaving(relation, inserted, change.leaving)
+
     def _change(self, relation: Relation, delta: pa.Table) -> Changed:
         """A small delta stays in memory and goes into the commit's row; of a large one, new rows become base files."""
         name, directory = relation.name, relation.directory
@@ -255,8 +281,10 @@ class Stager:
             self.inline[name] = self.entries[name] = delta
             return Changed(name, inline=True)
         rows = expand(delta).rename_columns(list(relation.columns))
-        inserted = self.staging.rows(directory, rows)
-        leaving = deltas.deleted(delta)
+        return self._with_leaving(relation, self.staging.rows(directory, rows), deltas.deleted(delta))
+
+    def _with_leaving(self, relation: Relation, inserted: tuple[DataFile, ...], leaving: pa.Table) -> Changed:
+        name, directory = relation.name, relation.directory
         if not leaving.num_rows:
             return Changed(name, inserted)
         self.entries[name] = leaving

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -27,6 +28,8 @@ from tidemark.engines.spark.routing import Sizes, is_small
 from tidemark.engines.spark.session import Options, own_session
 from tidemark.engines.spark.shield import Shield, translated, unbroken
 from tidemark.storage import delta as deltas
+from tidemark.storage.delta import Rows, as_rows
+from tidemark.storage.filed import FiledRows
 
 _RULES: Final = (
     "ColumnPruning",
@@ -98,7 +101,20 @@ def settings(session: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]
                 session.conf.set(key, earlier)
 
 
+PART_ROWS: Final = 1_000_000
+MOST_PARTS: Final = 1_000
+"""Rows that lie in files are moved between tasks in parts of so many, and in no more parts than these."""
+
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class InFiles:
+    """What rows that lie in files of a relation are to this engine: the files, and what throws them away."""
+
+    relation: Relation
+    files: tuple[DataFile, ...]
+    staging: Any
 
 
 class Statements:
@@ -171,6 +187,31 @@ class Statements:
         def ask() -> Result:
             with self._compiler(plan, given, relations) as compiler:
                 return self._ran(compiler.rows(plan), store)
+
+        return self._asked(ask)
+
+    def write_weighted(
+        self,
+        plan: Plan,
+        given: Mapping[str, pa.Table],
+        relations: Relations,
+        store: Callable[[DataFrame], Result],
+    ) -> Result:
+        """Let ``store`` write the plan's net rows, with their weights behind them."""
+
+        def ask() -> Result:
+            with self._compiler(plan, given, relations) as compiler:
+                return self._ran(compiler.weighted(plan), store)
+
+        return self._asked(ask)
+
+    def ask(self, question: Callable[[], Result]) -> Result:
+        """Ask Spark something else, in any session."""
+
+        def ask() -> Result:
+            self.count += 1
+            with _translating():
+                return question()
 
         return self._asked(ask)
 
@@ -249,12 +290,48 @@ class Statements:
     @contextmanager
     def _compiler(self, plan: Plan, given: Mapping[str, pa.Table], relations: Relations) -> Iterator[SparkCompiler]:
         parts = list(walk(plan))
-        tables = {part.name: given[part.name] for part in parts if isinstance(part, Given)}
+        rows = as_rows(given)
+        tables = {part.name: rows[part.name] for part in parts if isinstance(part, Given)}
         stored = {part.relation for part in parts if isinstance(part, Stored)}
         views = {name: self._stored_views(relations[name]) for name in stored}
-        sizes = Sizes({name: table.num_rows for name, table in tables.items()}, self._options.broadcast_rows)
-        with self.table_views(tables) as names:
+        sizes = Sizes({name: table.count for name, table in tables.items()}, self._options.broadcast_rows)
+        filed = sum(table.count for table in tables.values() if table.is_by_reference)
+        with self._given_views(tables) as names, settings(self.session, self._partitions(filed)):
             yield SparkCompiler(SparkDialect(views, names, sizes))
+
+    def _partitions(self, rows: int) -> Mapping[str, str]:
+        """The setting under which so many rows are moved in parts that fit into memory."""
+        key = "spark.sql.shuffle.partitions"
+        wanted = min(rows // PART_ROWS, MOST_PARTS)
+        return {key: str(wanted)} if rows and wanted > int(self.session.conf.get(key) or 0) else {}
+
+    @contextmanager
+    def _given_views(self, given: Mapping[str, Rows]) -> Iterator[dict[str, str]]:
+        """Temporary views of given rows, for one statement: of those that lie in files, over these."""
+        made: list[str] = []
+        try:
+            names = {}
+            for name, rows in given.items():
+                if isinstance(rows, FiledRows):
+                    made += self._staged_views(rows)
+                else:
+                    made.append(self._table_view("given", rows.table))
+                names[name] = made[-1]
+            yield names
+        finally:
+            self._drop(reversed(made))
+
+    def _staged_views(self, rows: FiledRows) -> list[str]:
+        """Views of the files, of the entries that leave, and, the last one, of both."""
+        found = [file.named for file in rows.files if file.rows]
+        views = [self._file_view(named.relation, named.files) for named in found]
+        listed = ", ".join(f"c{i}" for i in range(len(rows.arrow) - 1))
+        parts = [f"SELECT {listed}, CAST(1 AS BIGINT) AS {WEIGHT} FROM {view}" for view in views]
+        if rows.leaving.num_rows or not parts:
+            views.append(self._table_view("given", rows.leaving))
+            parts.append(f"SELECT {listed}, {WEIGHT} FROM {views[-1]}")
+        with _translating():
+            return [*views, self._view("given", self.session.sql(" UNION ALL ".join(parts)))]
 
     def _stored_views(self, relation: Relation) -> StoredViews:
         base = None
