@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Make an environment of its own for another reader of Delta tables, for the tests of what a lake publishes, and print
-# what the tests need of it on standard output: for `kernel` its Python, for `spark` the jars, joined by commas.
-# It lies in .venv/readers; exit 1, with the reason, if it cannot be made.
-# Usage: scripts/readers.sh kernel|spark
+# its Python on standard output. It lies in .venv/readers; exit 1, with the reason, if it cannot be made.
+# Usage: scripts/readers.sh kernel
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,34 +22,10 @@ kernel() {
   printf '%s\n' "$place/bin/python"
 }
 
-# delta-spark comes by its coordinates, with Maven; Spark itself has the rest of what it needs.
-spark() {
-  local version=4.4.0 place
-  place=$(pwd -P)/.venv/readers/delta-spark-$version
-  if [ ! -e "$place/.ready" ]; then
-    command -v mvn >/dev/null 2>&1 || { say "mvn (Apache Maven) is not installed; it fetches io.delta:delta-spark"; exit 1; }
-    say "fetching io.delta:delta-spark_2.13:$version into $place"
-    rm -rf "$place"
-    mkdir -p "$place"
-    cat >"$place/pom.xml" <<POM
-<project>
-  <modelVersion>4.0.0</modelVersion><groupId>readers</groupId><artifactId>readers</artifactId><version>1</version>
-  <dependencies><dependency>
-    <groupId>io.delta</groupId><artifactId>delta-spark_2.13</artifactId><version>$version</version>
-  </dependency></dependencies>
-</project>
-POM
-    mvn -q -B -f "$place/pom.xml" dependency:copy-dependencies -DincludeScope=runtime \
-      -DincludeGroupIds=io.delta,io.unitycatalog,org.roaringbitmap -DoutputDirectory="$place/jars" >&2
-    touch "$place/.ready"
-  fi
-  printf '%s\n' "$place"/jars/*.jar | paste -sd, -
-}
-
 case "${1:-}" in
-kernel | spark) "$1" ;;
+kernel) "$1" ;;
 *)
-  say "usage: scripts/readers.sh kernel|spark"
+  say "usage: scripts/readers.sh kernel"
   exit 2
   ;;
 esac

@@ -1,7 +1,6 @@
 """Other readers of a lake's published tables see a committed version, whole, at every moment, and each older one.
 
-delta-kernel reads in an environment of its own, delta-spark with jars that Maven fetches (``scripts/readers.sh``). A
-test says why where these cannot be had.
+delta-kernel reads in an environment of its own (``scripts/readers.sh``). A test says why where that cannot be had.
 """
 
 from __future__ import annotations
@@ -26,7 +25,8 @@ from deltalake import DeltaTable
 import tidemark as tm
 from tests.effort import examples
 
-pytestmark = pytest.mark.slow
+# In one process, since the first test makes the environment.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("readers")]
 
 ROOT = Path(__file__).parent.parent
 Read = Callable[[Path, int | None], Counter[str]]
@@ -80,13 +80,13 @@ def process(*line: str) -> Iterator[Read]:
         running.stdin.write(json.dumps([str(table), version]) + "\n")
         running.stdin.flush()
         answer = running.stdout.readline()
-        assert answer, "the reader has ended"
+        assert answer, "the reader has ended: " + "".join(said[-30:])
         return counted(json.loads(answer))
 
-    errors = threading.Thread(target=running.stderr.read, daemon=True)
-    errors.start()
+    said: list[str] = []
+    threading.Thread(target=lambda lines: said.extend(lines), args=(running.stderr,), daemon=True).start()
     try:
-        assert running.stdout.readline().strip() == "ready"
+        assert running.stdout.readline().strip() == "ready", "".join(said[-30:])
         yield read
     finally:
         running.kill()
@@ -97,16 +97,12 @@ def process(*line: str) -> Iterator[Read]:
 def reader(name: str) -> Iterator[Read]:
     if name == "delta-rs":
         yield by_delta_rs
-    elif name == "delta-kernel":
-        with process(prepared("kernel"), str(ROOT / "tests" / "kernel_reader.py")) as read:
-            yield read
-    else:
-        program = str(ROOT / "tests" / "delta_spark_reader.py")
-        with process(sys.executable, program, prepared("spark")) as read:
-            yield read
+        return
+    with process(prepared("kernel"), str(ROOT / "tests" / "kernel_reader.py")) as read:
+        yield read
 
 
-READERS = ["delta-rs", "delta-kernel", pytest.param("delta-spark", marks=pytest.mark.spark)]
+READERS = ["delta-rs", "delta-kernel"]
 
 
 class Writer:
