@@ -398,7 +398,8 @@ def _codes(vector: Vector) -> tuple[Numbers, int]:
     numbers, present = vector.numbers()
     if not len(numbers):
         return numbers, 1
-    low, reach = int(numbers.min()), int(numbers.max()) - int(numbers.min()) + 1
+    low = int(numbers.min())
+    reach = int(numbers.max()) - low + 1
     if reach >= MOST:
         numbers, reach = _dense(numbers)
         low = 0
