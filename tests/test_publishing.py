@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import json
+import math
 import random
 import shutil
 import threading
@@ -323,6 +324,21 @@ def test_of_not_a_number_no_bound_is_said(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "x.parquet")
     stats = json.loads(statistics(tmp_path / "x.parquet"))
     assert (stats["minValues"], stats["maxValues"]) == ({"g": 1.0}, {"g": 1.0})
+
+
+def test_bounds_are_json_and_hold_whatever_is_cut_off(tmp_path: Path) -> None:
+    last, start = "\U0010ffff", "p" * 32
+    texts = ["a" * 40, start + last * 2 + "z", start]
+    table = pa.table({"f": [1.0, math.inf, None], "g": [-math.inf, 2.0, 3.0], "s": texts, "w": [start + last] * 3})
+    pq.write_table(table, tmp_path / "x.parquet")
+
+    def refused(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    stats = json.loads(statistics(tmp_path / "x.parquet"), parse_constant=refused)
+    assert stats["minValues"] == {"s": "a" * 32, "w": start}
+    assert stats["maxValues"] == {"s": start + last * 3, "w": start + last}
+    assert stats["nullCount"] == {"f": 1, "g": 0, "s": 0, "w": 0}
 
 
 def test_definitions_are_followed(tmp_path: Path) -> None:
