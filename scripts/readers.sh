@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Make an environment of its own for another reader of Delta tables, for the tests of what a lake publishes, and print
 # its Python on standard output. It lies in .venv/readers; exit 1, with the reason, if it cannot be made.
-# Usage: scripts/readers.sh kernel
+# Usage: scripts/readers.sh kernel|spark
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,10 +22,38 @@ kernel() {
   printf '%s\n' "$place/bin/python"
 }
 
+# delta-spark is built for one version of Spark, which is older than ours, so that it has a PySpark of its own. Its jars
+# come by their coordinates, with Maven, and lie among those of that PySpark.
+spark() {
+  local version=4.4.0 spark=4.2.0 place jars
+  place=$(pwd -P)/.venv/readers/delta-spark-$version
+  if [ ! -e "$place/.ready" ]; then
+    command -v mvn >/dev/null 2>&1 || { say "mvn (Apache Maven) is not installed; it fetches io.delta:delta-spark"; exit 1; }
+    say "making $place (PySpark is some 450 MB: this takes minutes)"
+    rm -rf "$place"
+    "${PYTHON:-python3}" -m venv "$place"
+    "$place/bin/python" -m pip install --quiet --disable-pip-version-check "pyspark==$spark" >&2
+    jars=$("$place/bin/python" -c 'import pathlib, pyspark; print(pathlib.Path(pyspark.__file__).parent / "jars")')
+    say "fetching io.delta:delta-spark_2.13:$version"
+    cat >"$place/pom.xml" <<POM
+<project>
+  <modelVersion>4.0.0</modelVersion><groupId>readers</groupId><artifactId>readers</artifactId><version>1</version>
+  <dependencies><dependency>
+    <groupId>io.delta</groupId><artifactId>delta-spark_2.13</artifactId><version>$version</version>
+  </dependency></dependencies>
+</project>
+POM
+    mvn -q -B -f "$place/pom.xml" dependency:copy-dependencies -DincludeScope=runtime \
+      -DincludeGroupIds=io.delta,io.unitycatalog -DoutputDirectory="$jars" >&2
+    touch "$place/.ready"
+  fi
+  printf '%s\n' "$place/bin/python"
+}
+
 case "${1:-}" in
-kernel) "$1" ;;
+kernel | spark) "$1" ;;
 *)
-  say "usage: scripts/readers.sh kernel"
+  say "usage: scripts/readers.sh kernel|spark"
   exit 2
   ;;
 esac
