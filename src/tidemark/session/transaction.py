@@ -451,6 +451,10 @@ class Transaction:
         first = handed(source, listed[0])
         together = self._together(first, source)
         if together is not None:
+            if len(listed) <= delta_tables.FEW:
+                step = self._insertion([handed(source, row) for row in listed], source, None)
+                if step is not None:
+                    return step()
             table, cells = together
             found = [template(source.text, source.dialect).values(row) for row in listed]
             self._insert(table, [tuple(cell(values) for cell in cells) for values in found])
