@@ -13,10 +13,24 @@ import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol
+
+import pyarrow.parquet as pq
 
 from tidemark.errors import TidemarkError
 from tidemark.storage.disk import replace, write_new
+
+SCHEMES: Final = ("s3", "s3a", "gs", "abfss", "abfs")
+"""How the urls of places in object stores begin."""
+
+
+def is_url(text: str) -> bool:
+    """Whether a text names a place in an object store.
+
+    >>> is_url("s3://bucket/lake"), is_url("file:///lake"), is_url("lake")
+    (True, False, False)
+    """
+    return text.partition("://")[0].lower() in SCHEMES and "://" in text
 
 
 @dataclass(frozen=True)
@@ -32,6 +46,8 @@ class Store(Protocol):
     """Every path is one below ``root``, whether or not a file is there now."""
 
     is_local: ClassVar[bool]
+    is_far: bool
+    """Whether Spark reads and writes the files where they lie for good, because it is not on this machine."""
 
     @property
     def root(self) -> Path:
@@ -40,6 +56,15 @@ class Store(Protocol):
     @property
     def url(self) -> str:
         """What people call the lake."""
+
+    def spark_url(self, path: Path) -> str:
+        """How Spark names a file: where it lies for good, if ``is_far``, else on this machine."""
+
+    def spark_settings(self) -> Mapping[str, str]:
+        """What a Spark session is told, to get there."""
+
+    def rows_of(self, path: Path) -> int:
+        """How many rows a Parquet file has that is there for good. No more than its end is read."""
 
     def put_new(self, path: Path, data: bytes, *, is_synced: bool) -> None:
         """Write a file that is not there yet, with all of its bytes or not at all. FileExistsError if somebody else
@@ -87,7 +112,7 @@ class Store(Protocol):
         """Give back what is held for it."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class LocalStore:
     """The lake's own folder.
 
@@ -101,10 +126,20 @@ class LocalStore:
 
     root: Path
     is_local: ClassVar[bool] = True
+    is_far: bool = False
 
     @property
     def url(self) -> str:
         return str(self.root)
+
+    def spark_url(self, path: Path) -> str:
+        return path.as_posix()
+
+    def spark_settings(self) -> Mapping[str, str]:
+        return {}
+
+    def rows_of(self, path: Path) -> int:
+        return int(pq.read_metadata(path).num_rows)
 
     def put_new(self, path: Path, data: bytes, *, is_synced: bool) -> None:
         write_new(path, data, is_synced=is_synced)

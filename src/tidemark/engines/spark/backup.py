@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tidemark.engines.engine import Checked
 from tidemark.engines.spark.delta_log import LOG
-from tidemark.engines.spark.integrity import problem_of
+from tidemark.engines.spark.integrity import mirror, problem_of
 from tidemark.engines.spark.lake import FORMAT, OWN, Lake, marker_text
 from tidemark.engines.spark.load import files_of
 from tidemark.engines.spark.records import DataFile
@@ -49,6 +49,7 @@ def begin(lake: Lake, target: Path, files: Iterable[Needed], sealed: Iterable[Pa
     seals = {path.relative_to(lake.root).as_posix(): _seal(lake, path) for path in sealed}
     wanted = [*files, *(Needed(name, seal.size, seal.checksum) for name, seal in seals.items())]
     held = lake.backing / uuid.uuid4().hex
+    lake.store.fetch((lake.root / file.path, file.size) for file in wanted)
     try:
         for file in wanted:
             link = held / file.path
@@ -148,10 +149,12 @@ def _stored(rows: list[TransactionRow]) -> dict[str, Relation]:
 
 
 def _of_relation(lake: Lake, relation: Relation, files: set[DataFile]) -> Iterator[str]:
+    lake.store.fetch((lake.root / relation.directory / file.path, file.size_bytes) for file in files)
     for file in sorted(files, key=lambda file: file.path):
         problem = problem_of(lake.root, relation.directory, file)
         if problem is not None:
             yield problem.message
+    mirror(lake.store, lake.root / relation.directory, parts=False)
     published = _problem(lambda: verify_published(lake.root / relation.directory, lake.seals))
     if published:
         yield f"{published} (it is for other readers: if {relation.directory}/{LOG} is removed, it is written anew)"

@@ -170,7 +170,10 @@ class SparkEngine:
         except BaseException:
             self._lake.close()
             raise
-        start: Callable[[], SparkSession] = local_session if session is None else lambda: session
+        has_s3a = dict(self.options.storage).get("spark") == "s3a"
+        start: Callable[[], SparkSession] = (
+            partial(local_session, has_s3a=has_s3a) if session is None else lambda: session
+        )
         self._statements = Statements(start, self._verified, self.options)
         self._merger = Merger(self.options, self._in_process, self._statements)
         self._tiny = Tiny(self._verified)

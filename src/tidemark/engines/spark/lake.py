@@ -34,9 +34,8 @@ from tidemark.engines.spark.delta_log import LOG
 from tidemark.engines.spark.integrity import mirror
 from tidemark.engines.spark.seals import Seals, damaged
 from tidemark.errors import TidemarkError
-from tidemark.storage.bucket import Bucket, is_url, place_of
 from tidemark.storage.disk import replace
-from tidemark.storage.store import LocalStore, Store
+from tidemark.storage.store import LocalStore, Store, is_url
 
 PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-")
 LONGEST: Final = 120
@@ -233,6 +232,8 @@ def _store_of(path: str | os.PathLike[str] | None, storage: Mapping[str, str]) -
         return LocalStore(Path(tempfile.mkdtemp(prefix="tidemark-lake-")))
     text = os.fspath(path)
     if is_url(text):
+        from tidemark.storage.bucket import Bucket, place_of  # its library is loaded by those who need it
+
         return Bucket(place_of(text, storage))
     if storage:
         raise TidemarkError(

@@ -50,6 +50,7 @@ class Staging:
         self._verified = verified
         self._power = power
         self._written: list[Path] = []
+        self._far: list[Path] = []
         self._directories: list[Path] = []
         self._is_sent = False
         self.is_named = False
@@ -95,11 +96,13 @@ class Staging:
         """Stage what Spark computes: it writes a folder of files, and those that hold rows are named."""
         folder = f"{kind}{uuid.uuid4().hex}"
         path = self._root / directory / folder
-        self._written.append(path)
+        (self._far if self._store.is_far else self._written).append(path)
         writer = frame.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
         writer = writer.option("parquet.block.size", str(BLOCK_BYTES))
         writer = writer.option("parquet.page.write-checksum.enabled", "true")
-        writer.parquet(path.as_posix())
+        writer.parquet(self._store.spark_url(path))
+        if self._store.is_far:
+            return self._found_far(directory, folder)
         files = []
         for found in sorted(path.glob("*.parquet")):
             rows = pq.read_metadata(found).num_rows
@@ -108,6 +111,13 @@ class Staging:
         for checksums in path.glob(".*.crc"):
             checksums.unlink()  # Hadoop's, which only Hadoop looks at; records have ours
         return tuple(files)
+
+    def _found_far(self, directory: str, folder: str) -> tuple[DataFile, ...]:
+        """What Spark has written to the lake's bucket itself. It is not read for a checksum: its pages have some."""
+        listed = self._store.listed(self._root / directory / folder)
+        found = [path for path in sorted(listed) if path.suffix == ".parquet"]
+        rows = [(path, self._store.rows_of(path)) for path in found]
+        return tuple(DataFile(f"{folder}/{path.name}", count, listed[path].size) for path, count in rows if count)
 
     def settle(self) -> None:
         """Before the record that names the files: all of them are where they stay, and on the disk, if that was asked
@@ -140,9 +150,11 @@ class Staging:
 
     def discard(self) -> None:
         """Remove everything, because the commit failed."""
-        if self._is_sent and not self._store.is_local:
-            with suppress(TidemarkError):  # the next sweep finds them
+        with suppress(TidemarkError):  # the next sweep finds them
+            if self._is_sent and not self._store.is_local:
                 self._store.remove(self._files())
+            for folder in self._far:
+                self._store.remove(self._store.listed(folder))
         for path in (*self._written, *self._directories):
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)

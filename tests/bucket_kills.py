@@ -1,0 +1,62 @@
+"""``kill -9`` of a process that writes a lake on an object store, again and again, with seeds.
+
+    python -m tests.bucket_kills --kills 200 [--seed N]
+
+After each kill the lake is opened, often by a machine that has never seen it: all that was acknowledged is there,
+whole, perhaps with the transaction that was being committed, and all views are what their definitions say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import tidemark as tm
+from tests.object_server import ObjectServer, object_server
+from tests.test_crash import check_after_crash, killed_after
+
+
+@dataclass(frozen=True)
+class Told:
+    kills: int
+    transactions: int
+
+
+def kill_again_and_again(server: ObjectServer, connect: Callable[[str], tm.Database], *, kills: int, seed: int) -> Told:
+    """``connect`` goes by the environment, as the workers do. Before half of the openings the cache is lost."""
+    generator, url, last = random.Random(seed), server.url(), 0
+    for _ in range(kills):
+        commits, pause = generator.randint(0, 6), generator.uniform(0, 0.2)
+        acknowledged = killed_after(f"spark:{url}", last + 1, commits, pause, options=("commit",))
+        if generator.random() < 0.5:
+            shutil.rmtree(Path(os.environ["XDG_CACHE_HOME"]) / "tidemark", ignore_errors=True)
+        with connect(url) as db:
+            last = check_after_crash(db, acknowledged)
+    return Told(kills, last)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=random.randrange(10**9))
+    chosen = parser.parse_args()
+    print(f"seed {chosen.seed}, {chosen.kills} kills", flush=True)
+    began = time.monotonic()
+    with object_server() as server, TemporaryDirectory() as cache:
+        os.environ.update({**server.environment, "XDG_CACHE_HOME": cache})
+        told = kill_again_and_again(
+            server, lambda url: tm.connect(f"spark:{url}"), kills=chosen.kills, seed=chosen.seed
+        )
+    seconds = time.monotonic() - began
+    print(f"{told.kills} kills, {told.transactions} transactions, none lost, none torn, {seconds:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
