@@ -176,6 +176,37 @@ def test_of_two_that_write_at_once_one_commits(connect: Connect, server: ObjectS
         check_invariant(db)
 
 
+def test_a_lake_moves_to_a_bucket_as_its_files(
+    connect: Connect, server: ObjectServer, spark: Any, tmp_path: Path
+) -> None:
+    lake, url, client = tmp_path / "lake", server.url(), server.client()
+    with tm.connect(spark, lake=str(lake)) as db:
+        shop(db)
+        expected = rows(db.query("SELECT * FROM kinds"))
+    for path in (path for path in lake.rglob("*") if path.is_file()):
+        obstore.put(client, f"{url.partition(f'{BUCKET}/')[2]}/{path.relative_to(lake).as_posix()}", path)
+    with connect(url) as db:
+        assert rows(db.query("SELECT * FROM kinds")) == expected
+        db.execute("DELETE FROM item WHERE id < 5")
+        check_invariant(db)
+
+
+def test_copies_of_what_is_gone_go_too(connect: Connect, server: ObjectServer, tmp_path: Path) -> None:
+    url = server.url()
+    with connect(url) as db:
+        shop(db)
+        db.execute("CHECKPOINT")
+    left = tmp_path / "one"
+    (folder,) = left.rglob("tables/item")
+    stray = folder / "part-0.parquet"
+    stray.write_bytes(b"of a lake that was here before")
+    os.utime(stray, (0, 0))
+    with connect(url) as db:
+        assert db.query("SELECT COUNT(*) AS n FROM item").to_pylist() == [{"n": 1000}]
+    assert not stray.exists()
+    assert list(folder.glob("*.parquet"))
+
+
 def test_what_goes_wrong_is_told(connect: Connect, server: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> None:
     url = server.url()
 

@@ -18,7 +18,7 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -383,6 +383,12 @@ class Bucket:
             self.remove([path])
         self.remove(path for path in found if path not in entries)
         shutil.rmtree(folder, ignore_errors=True)
+
+    def trim(self, folder: Path, listed: Collection[Path], before: float) -> None:
+        for parent, _, names in os.walk(folder):
+            for path in (Path(parent, name) for name in names):
+                if path not in listed and path.stat().st_mtime < before:
+                    path.unlink(missing_ok=True)
 
     def touch(self, paths: Iterable[Path]) -> None:
         """The time of an object cannot be set: only this process knows."""

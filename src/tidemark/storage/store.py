@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Protocol
@@ -105,6 +105,9 @@ class Store(Protocol):
     def remove_folder(self, folder: Path) -> None:
         """Remove a folder that a relation of the same name may take again."""
 
+    def trim(self, folder: Path, listed: Collection[Path], before: float) -> None:
+        """Remove copies on this machine, not written since, of what is not listed any more."""
+
     def touch(self, paths: Iterable[Path]) -> None:
         """Let files count as written now, because somebody may still read them."""
 
@@ -195,6 +198,9 @@ class LocalStore:
         going = folder.with_name(f"~{uuid.uuid4().hex}")
         folder.rename(going)
         shutil.rmtree(going, ignore_errors=True)
+
+    def trim(self, folder: Path, listed: Collection[Path], before: float) -> None:
+        pass
 
     def touch(self, paths: Iterable[Path]) -> None:
         for path in paths:

@@ -134,6 +134,7 @@ def sweep(
                 since, wait = about.modified, options.sweep_after_seconds
             if now - since > wait:
                 removed.append(path)
+        store.trim(folder, found.keys(), now - options.sweep_after_seconds)
     store.remove(removed)
     return removed + _sweep_directories(store, relations, now - options.sweep_after_seconds)
 
