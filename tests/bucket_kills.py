@@ -18,8 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from deltalake import DeltaTable
+
 import tidemark as tm
 from tests.object_server import ObjectServer, object_server
+from tests.support import bag_of
 from tests.test_crash import check_after_crash, killed_after
 
 
@@ -39,7 +42,15 @@ def kill_again_and_again(server: ObjectServer, connect: Callable[[str], tm.Datab
             shutil.rmtree(Path(os.environ["XDG_CACHE_HOME"]) / "tidemark", ignore_errors=True)
         with connect(url) as db:
             last = check_after_crash(db, acknowledged)
+            check_published(db, server, url)
     return Told(kills, last)
+
+
+def check_published(db: tm.Database, server: ObjectServer, url: str) -> None:
+    """Other programs see what is there, whatever was published when the process was killed."""
+    for name in ("done", "line", "totals", "summary"):
+        found = DeltaTable(f"{url}/tables/{name}", storage_options=server.of_delta).to_pyarrow_table()
+        assert bag_of(found) == bag_of(db.query(f"SELECT * FROM {name}"))
 
 
 def main() -> None:

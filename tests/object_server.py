@@ -46,6 +46,11 @@ class ObjectServer:
         found = {"AWS_ENDPOINT_URL": self.endpoint, "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET}
         return {**found, "AWS_REGION": "us-east-1"}
 
+    @property
+    def of_delta(self) -> dict[str, str]:
+        """The same for other programs that read Delta tables."""
+        return {**self.environment, "AWS_ALLOW_HTTP": "true"}
+
     def client(self, **changed: Any) -> S3Store:
         config: Any = {**self.storage, **changed}
         return S3Store(BUCKET, config=config, client_options={"allow_http": True})

@@ -125,16 +125,9 @@ def test_an_object_that_is_not_whole_is_told(connect: Connect, server: ObjectSer
 
 def test_other_programs_read_what_is_published(connect: Connect, server: ObjectServer) -> None:
     url = server.url()
-    reaching = {
-        "AWS_ENDPOINT_URL": server.endpoint,
-        "AWS_ACCESS_KEY_ID": server.storage["access_key_id"],
-        "AWS_SECRET_ACCESS_KEY": server.storage["secret_access_key"],
-        "AWS_REGION": "us-east-1",
-        "AWS_ALLOW_HTTP": "true",
-    }
 
     def read(name: str) -> DeltaTable:
-        return DeltaTable(f"{url}/tables/{name}", storage_options=reaching)
+        return DeltaTable(f"{url}/tables/{name}", storage_options=server.of_delta)
 
     with connect(url) as db:
         shop(db)

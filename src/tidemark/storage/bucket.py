@@ -348,6 +348,16 @@ class Bucket:
         finally:
             draft.unlink(missing_ok=True)
 
+    def about(self, path: Path) -> Listed | None:
+        with self._telling():
+            try:
+                found = obstore.head(self._client, self._key(path))
+            except FileNotFoundError as error:
+                if _names_no_bucket(error):
+                    raise
+                return None
+        return Listed(found["size"], found["last_modified"].timestamp(), found["e_tag"])
+
     def listed(self, folder: Path) -> Mapping[Path, Listed]:
         found: dict[Path, Listed] = {}
         with self._telling():
@@ -374,14 +384,10 @@ class Bucket:
                 obstore.delete(self._client, [self._key(path) for path in gone])
 
     def remove_folder(self, folder: Path) -> None:
-        """The log goes first, its last entry before the others: what is there at any instant is a table as it once was,
-        which a relation of the same name can go on from."""
-        found = self.listed(folder)
-        log = sorted((path for path in found if path.parent.name == LOG), reverse=True)
-        entries = [path for path in log if path.suffix == ".json"]
-        for path in (*(path for path in log if path.suffix == ""), *entries):
-            self.remove([path])
-        self.remove(path for path in found if path not in entries)
+        """The log stays, which is little: a relation of the same name goes on with it. The names of its entries are
+        used by whoever comes next, so that a writer which was stopped here and overtaken would remove what is not its
+        own; all other names are used once."""
+        self.remove(path for path in self.listed(folder) if path.parent.name != LOG)
         shutil.rmtree(folder, ignore_errors=True)
 
     def trim(self, folder: Path, listed: Collection[Path], before: float) -> None:

@@ -93,6 +93,9 @@ class Store(Protocol):
     def keep(self, path: Path, data: bytes) -> None:
         """Have below ``root`` what was read of a file."""
 
+    def about(self, path: Path) -> Listed | None:
+        """What is known of a file that is there for good; None if there is none."""
+
     def listed(self, folder: Path) -> Mapping[Path, Listed]:
         """All files below a folder that are there for good."""
 
@@ -103,7 +106,8 @@ class Store(Protocol):
         """Remove files that may be there."""
 
     def remove_folder(self, folder: Path) -> None:
-        """Remove a folder that a relation of the same name may take again."""
+        """Remove the files of a relation that is no more. Another of its name may go on in the folder, with what is
+        left of the log there."""
 
     def trim(self, folder: Path, listed: Collection[Path], before: float) -> None:
         """Remove copies on this machine, not written since, of what is not listed any more."""
@@ -171,16 +175,20 @@ class LocalStore:
     def keep(self, path: Path, data: bytes) -> None:
         pass
 
+    def about(self, path: Path) -> Listed | None:
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            return None
+        return Listed(found.st_size, found.st_mtime)
+
     def listed(self, folder: Path) -> Mapping[Path, Listed]:
         found: dict[Path, Listed] = {}
         for parent, _, names in os.walk(folder):
             for name in names:
-                path = Path(parent, name)
-                try:
-                    about = path.stat()
-                except FileNotFoundError:  # removed meanwhile
-                    continue
-                found[path] = Listed(about.st_size, about.st_mtime)
+                about = self.about(path := Path(parent, name))
+                if about is not None:  # else it was removed meanwhile
+                    found[path] = about
         return found
 
     def folders(self, folder: Path) -> Mapping[Path, float]:

@@ -185,11 +185,11 @@ def _read(store: Store, path: Path) -> bytes | None:
 
 
 def _needed(table: Path, listed: Mapping[Path, Listed]) -> set[Path]:
-    """The last checkpoint, the entries after it, and all files of rows."""
+    """The last checkpoint, the entry that it is of and those after it, and all files of rows."""
     log = [path for path in listed if path.parent == table / LOG]
     base = max((point for path in log if (point := checkpoint_of(path)) is not None), default=-1)
     needed = {path for path in listed if path.parent == table}
-    needed |= {path for path in log if (version := version_of(path)) is not None and version > base}
+    needed |= {path for path in log if (version := version_of(path)) is not None and version >= base}
     return needed | {path for path in log if base >= 0 and checkpoint_of(path) == base}
 
 
