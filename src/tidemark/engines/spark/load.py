@@ -23,12 +23,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from tidemark.engines.spark.delta_log import entries
+from tidemark.engines.spark.delta_log import entries, epoch_of
 from tidemark.engines.spark.delta_table import CHANGE_DATA
 from tidemark.engines.spark.in_process import read_entries
 from tidemark.engines.spark.inline import Small
 from tidemark.engines.spark.integrity import Verified
-from tidemark.engines.spark.lake import STATES, TABLES
+from tidemark.engines.spark.lake import STATES, TABLES, Lake
 from tidemark.engines.spark.records import Altered, Changed, Committed, DataFile, Merged, Noted, forgotten_after
 from tidemark.engines.spark.relations import Relation, Relations, apply
 from tidemark.engines.spark.session import Options
@@ -107,9 +107,14 @@ def settled_at(rows: Iterable[TransactionRow]) -> dict[str, int]:
 
 
 def sweep(
-    root: Path, relations: Relations, rows: Iterable[TransactionRow], options: Options, published: Collection[str] = ()
+    lake: Lake, relations: Relations, rows: Iterable[TransactionRow], options: Options, published: Collection[str] = ()
 ) -> list[Path]:
-    """Remove what may go now, and say what it was; ``published`` are files that other readers are told of."""
+    """Remove what may go now, and say what it was; ``published`` are files that other readers are told of.
+
+    Whoever has lost its place without knowing it removes nothing that anybody needs: the names of files tell the epoch
+    of their writer, and those of later ones are left. A file of this epoch or an earlier one that no record named is
+    not named by later ones, since nobody but its writer could, who can append no more.
+    """
     rows = list(rows)
     # File names are never used twice, so the name alone tells, whatever relation it is of.
     names = {file.path for files in files_of(relations, rows).values() for file in files} | {*published}
@@ -117,11 +122,11 @@ def sweep(
     now = time.time()
     removed = []
     for relation in relations.values():
-        folder = root / relation.directory
+        folder = lake.root / relation.directory
         feed_wait = min(options.keep_feed_seconds, now - _oldest_entry(folder) + options.sweep_after_seconds)
         for path in _data_files(folder):
             name = path.relative_to(folder).as_posix()
-            if name in names:
+            if name in names or epoch_of(name) > lake.epoch:
                 continue
             since, wait = replaced.get(name), float(options.keep_merged_seconds)
             if name.startswith(CHANGE_DATA) or (since is not None and not name.startswith(REWRITTEN)):
@@ -131,7 +136,7 @@ def sweep(
             if now - since > wait:
                 path.unlink(missing_ok=True)
                 removed.append(path)
-    return removed + _sweep_directories(root, relations, now - options.sweep_after_seconds)
+    return removed
 
 
 def files_of(relations: Relations, rows: Sequence[TransactionRow]) -> dict[str, set[DataFile]]:
@@ -175,24 +180,32 @@ def _data_files(folder: Path) -> list[Path]:
     return [path for path in entries + nested if path.is_file()]
 
 
-def _sweep_directories(root: Path, relations: Relations, before: float) -> list[Path]:
-    """The folders of relations that were dropped, or never came to be."""
+def sweep_directories(root: Path, relations: Relations, options: Options) -> list[Path]:
+    """Set the folders aside of relations that were dropped, or never came to be. No place may change hands meanwhile:
+    a relation of another writer may take the name of such a folder."""
+    before = time.time() - options.sweep_after_seconds
     used = {root / relation.directory for relation in relations.values()}
     removed = []
     for kind in (TABLES, STATES):
         for folder in (root / kind).iterdir():
-            newest = max((_modified(path) for path in (folder, *folder.rglob("*"))), default=0.0)
-            if folder not in used and newest < before:
-                remove_folder(folder)
-                removed.append(folder)
+            if folder in used:
+                continue
+            if max((_modified(path) for path in (folder, *folder.rglob("*"))), default=0.0) < before:
+                removed.append(set_aside(folder))
     return removed
 
 
-def remove_folder(folder: Path) -> None:
-    """Remove a folder that a relation of the same name may take again: it is there as a whole, or not at all."""
+def set_aside(folder: Path) -> Path:
+    """Rename a folder that a relation of the same name may take again: it is there as a whole, or not at all."""
     going = folder.with_name(f"~{uuid.uuid4().hex}")
     folder.rename(going)
-    shutil.rmtree(going, ignore_errors=True)
+    return going
+
+
+def clear(folders: Iterable[Path]) -> None:
+    """Remove folders that were set aside, whose names nobody takes."""
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _modified(path: Path) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame
 
 from tidemark.algebra.plans import Plan, Project, Stored
 from tidemark.algebra.types import WEIGHT
+from tidemark.engines.spark.delta_log import stamped
 from tidemark.engines.spark.in_process import InProcess
 from tidemark.engines.spark.integrity import Verified
 from tidemark.engines.spark.lake import Lake
@@ -44,8 +45,8 @@ CHANGES: Final = "_changes"
 class Staging:
     """The files staged for one commit or merge."""
 
-    def __init__(self, verified: Verified, *, power: bool = False) -> None:
-        self._root = verified.root
+    def __init__(self, verified: Verified, epoch: int, *, power: bool = False) -> None:
+        self._root, self._epoch = verified.root, epoch
         self._verified = verified
         self._power = power
         self._written: list[Path] = []
@@ -74,16 +75,16 @@ class Staging:
         """Stage plain rows. They are sorted by nothing: files keep the order of arrival, which prunes well enough."""
         if not rows.num_rows:
             return ()
-        return (self._write(directory, f"{kind}{uuid.uuid4().hex}.parquet", rows),)
+        return (self._write(directory, f"{self._new(kind)}.parquet", rows),)
 
     def weighted(self, directory: str, entries: pa.Table) -> tuple[DataFile, ...]:
         if not entries.num_rows:
             return ()
-        return (self._write(directory, f"{CHANGES}/{uuid.uuid4().hex}.parquet", entries),)
+        return (self._write(directory, f"{self._new(f'{CHANGES}/')}.parquet", entries),)
 
     def written(self, directory: str, write: Callable[[Path], None]) -> tuple[DataFile, ...]:
         """Stage a file of rows that stood elsewhere, which ``write`` makes at the path that it gets."""
-        name = f"{REWRITTEN}{uuid.uuid4().hex}.parquet"
+        name = f"{self._new(REWRITTEN)}.parquet"
         path = self._root / directory / name
         self._written.append(path)
         write(path)
@@ -91,7 +92,7 @@ class Staging:
 
     def frame(self, directory: str, frame: DataFrame, kind: str = NEW) -> tuple[DataFile, ...]:
         """Stage what Spark computes: it writes a folder of files, and those that hold rows are named."""
-        folder = f"{kind}{uuid.uuid4().hex}"
+        folder = self._new(kind)
         path = self._root / directory / folder
         self._written.append(path)
         writer = frame.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
@@ -106,6 +107,10 @@ class Staging:
         for checksums in path.glob(".*.crc"):
             checksums.unlink()  # Hadoop's, which only Hadoop looks at; records have ours
         return tuple(files)
+
+    def _new(self, kind: str) -> str:
+        """A name that was never used, which tells the epoch of the writer."""
+        return stamped(kind, self._epoch, uuid.uuid4().hex)
 
     def settle(self) -> None:
         """Before the record that names the files: all of them are on the disk, if that was asked for."""
@@ -129,12 +134,17 @@ class Staging:
         return file
 
     def discard(self) -> None:
-        """Remove everything, because the commit failed."""
-        for path in (*self._written, *self._directories):
+        """Remove everything that was written, because the commit failed. A folder of a relation goes only if it is
+        empty: a writer that has taken the place of this one may have its own files in it."""
+        for path in self._written:
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
+        for folder in self._directories:
+            for inner in (folder / CHANGES, folder):
+                with suppress(OSError):
+                    inner.rmdir()
 
     def _write(self, directory: str, name: str, table: pa.Table) -> DataFile:
         path = self._root / directory / name
