@@ -63,18 +63,8 @@ def test_files_are_listed_replaced_and_removed(store: Store) -> None:
     store.remove([one])
     with pytest.raises(FileNotFoundError):
         store.read(one)
-    store.remove_folder(other.parent.parent)
-    assert not store.listed(store.root / "tables")
-    assert not other.parent.parent.exists()
-
-
-def test_the_log_of_a_table_in_a_bucket_stays(opened: Callable[[], Bucket]) -> None:
-    store = opened()
-    entry, file = store.root / "tables" / "t" / "_delta_log" / f"{0:020d}.json", store.root / "tables" / "t" / "part"
-    for path in (entry, file):
-        store.put_new(path, b"1", is_synced=False)
-    store.remove_folder(file.parent)
-    assert store.listed(store.root).keys() == {entry}
+    assert store.is_there(other)
+    assert not store.is_there(one)
 
 
 class Clock:

@@ -15,7 +15,6 @@ import fcntl
 import hashlib
 import os
 import re
-import shutil
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -358,6 +357,9 @@ class Bucket:
                 return None
         return Listed(found["size"], found["last_modified"].timestamp(), found["e_tag"])
 
+    def is_there(self, path: Path) -> bool:
+        return path.exists() or self.about(path) is not None
+
     def listed(self, folder: Path) -> Mapping[Path, Listed]:
         found: dict[Path, Listed] = {}
         with self._telling():
@@ -382,13 +384,6 @@ class Bucket:
         if gone:
             with self._telling(), suppress(FileNotFoundError):
                 obstore.delete(self._client, [self._key(path) for path in gone])
-
-    def remove_folder(self, folder: Path) -> None:
-        """The log stays, which is little: a relation of the same name goes on with it. The names of its entries are
-        used by whoever comes next, so that a writer which was stopped here and overtaken would remove what is not its
-        own; all other names are used once."""
-        self.remove(path for path in self.listed(folder) if path.parent.name != LOG)
-        shutil.rmtree(folder, ignore_errors=True)
 
     def trim(self, folder: Path, listed: Collection[Path], before: float) -> None:
         for parent, _, names in os.walk(folder):

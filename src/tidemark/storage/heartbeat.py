@@ -16,6 +16,8 @@ import os
 import socket
 import threading
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -60,6 +62,11 @@ class Heartbeat:
                 self._say(is_free=True)
         except TidemarkError:  # it is free when the time is over
             _logger.warning("could not say that %s is free", self._store.url, exc_info=True)
+
+    @contextmanager
+    def removing(self) -> Iterator[None]:
+        """While something goes. In a bucket the names of what goes are never taken again: nobody is waited for."""
+        yield
 
     def _take(self, *, takeover: bool) -> None:
         found = self._read()

@@ -8,8 +8,6 @@ and what is read is brought from there when it is needed.
 from __future__ import annotations
 
 import os
-import shutil
-import uuid
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,6 +94,9 @@ class Store(Protocol):
     def about(self, path: Path) -> Listed | None:
         """What is known of a file that is there for good; None if there is none."""
 
+    def is_there(self, path: Path) -> bool:
+        """Whether a file is on this machine, or there for good."""
+
     def listed(self, folder: Path) -> Mapping[Path, Listed]:
         """All files below a folder that are there for good."""
 
@@ -104,10 +105,6 @@ class Store(Protocol):
 
     def remove(self, paths: Iterable[Path]) -> None:
         """Remove files that may be there."""
-
-    def remove_folder(self, folder: Path) -> None:
-        """Remove the files of a relation that is no more. Another of its name may go on in the folder, with what is
-        left of the log there."""
 
     def trim(self, folder: Path, listed: Collection[Path], before: float) -> None:
         """Remove copies on this machine, not written since, of what is not listed any more."""
@@ -182,6 +179,9 @@ class LocalStore:
             return None
         return Listed(found.st_size, found.st_mtime)
 
+    def is_there(self, path: Path) -> bool:
+        return path.exists()
+
     def listed(self, folder: Path) -> Mapping[Path, Listed]:
         found: dict[Path, Listed] = {}
         for parent, _, names in os.walk(folder):
@@ -200,12 +200,6 @@ class LocalStore:
     def remove(self, paths: Iterable[Path]) -> None:
         for path in paths:
             path.unlink(missing_ok=True)
-
-    def remove_folder(self, folder: Path) -> None:
-        """It is there as a whole, or not at all."""
-        going = folder.with_name(f"~{uuid.uuid4().hex}")
-        folder.rename(going)
-        shutil.rmtree(going, ignore_errors=True)
 
     def trim(self, folder: Path, listed: Collection[Path], before: float) -> None:
         pass

@@ -54,7 +54,7 @@ from tidemark.engines.local.columns import nothing_stored as no_columns_stored
 from tidemark.engines.local.lookups import Question, StoredRows, arranged_by_key, arranged_columns, near
 from tidemark.engines.local.steps import by_key, evaluate_few, given_rows, nothing_stored
 from tidemark.engines.opening import PASSING, must_be_a_place, not_a_database, opening, told
-from tidemark.engines.sqltext.recursion import given_to
+from tidemark.engines.sqltext.compiler import given_to
 from tidemark.errors import TidemarkError
 from tidemark.storage import delta as delta_tables
 from tidemark.storage.arrangements import MOST_OF_ONE_KEY, Arrangements, no_arrangements, shared
@@ -76,6 +76,17 @@ def release(path: str, owner: object) -> None:
     with _open_paths_lock:
         if _open_paths.get(path) is owner:
             del _open_paths[path]
+
+
+@contextmanager
+def copying_of(path: str) -> Iterator[str]:
+    """The real path of a file that this process does not have open, and does not open meanwhile."""
+    real = real_path(path)
+    with _open_paths_lock:
+        if real in _open_paths:
+            raise _in_use(path)
+        _must_be_duckdb(real)
+        yield real
 
 
 def reopened(path: str) -> duckdb.DuckDBPyConnection:

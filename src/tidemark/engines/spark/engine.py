@@ -46,18 +46,27 @@ from tidemark.engines.local.lookups import arranged_by_key, arranged_columns, ar
 from tidemark.engines.local.steps import evaluate_few, given_rows, nothing_stored
 from tidemark.engines.spark.backup import Needed, begin
 from tidemark.engines.spark.delta_log import LOG
+from tidemark.engines.spark.following import SharedTransactions
 from tidemark.engines.spark.in_process import InProcess, read_rows
 from tidemark.engines.spark.inline import Log, later_than, logged_changes
 from tidemark.engines.spark.integrity import Verified
 from tidemark.engines.spark.lake import Lake, local_path
-from tidemark.engines.spark.load import files_of, kept_after, replay, settled_at, sweep
+from tidemark.engines.spark.load import (
+    clear,
+    files_of,
+    kept_after,
+    replay,
+    set_aside,
+    settled_at,
+    sweep,
+    sweep_directories,
+)
 from tidemark.engines.spark.merge import Merger, most_due
 from tidemark.engines.spark.publish import Publications, Publisher, is_published
 from tidemark.engines.spark.records import Committed, DataFile, Merged, Noted, forgotten_after
 from tidemark.engines.spark.relations import Relation, Relations, apply
 from tidemark.engines.spark.routing import iterates_in_process, runs_in_process, without_empty
 from tidemark.engines.spark.session import Options, local_session, require_java
-from tidemark.engines.spark.shared import SharedTransactions
 from tidemark.engines.spark.stage import Stager, Staging
 from tidemark.engines.spark.statements import Statements
 from tidemark.engines.spark.transactions import COMMIT_UNKNOWN, TransactionRow
@@ -159,7 +168,7 @@ class SparkEngine:
         self._unforgotten = 0
         self._kept: dict[str, pa.Table] = {}
         self._lock = threading.RLock()
-        self._lake = Lake(lake_path, dict(self.options.storage))
+        self._lake = Lake(lake_path, dict(self.options.storage), takeover=self.options.takeover)
         try:
             self._verified = Verified(self._lake.store)
             self._transactions = self._opened_transactions()
@@ -177,7 +186,7 @@ class SparkEngine:
         self._statements = Statements(start, self._verified, self.options)
         self._merger = Merger(self.options, self._in_process, self._statements)
         self._tiny = Tiny(self._verified)
-        publisher = Publisher(self._lake.store, self._lake.seals, self.options)
+        publisher = Publisher(self._lake, self.options, lambda: self._transactions.must_hold())
         self._publications = Publications(publisher, Pace(self.options.publish), self._net_since)
         self._swept = time.monotonic()
         self._start = start
@@ -221,9 +230,7 @@ class SparkEngine:
             return self._read()[1]
 
     def _opened_transactions(self) -> SharedTransactions:
-        return SharedTransactions(
-            self._lake.transactions, self.options, self._lake.seals, self._lake.store, is_sealed=self._lake.is_sealed
-        )
+        return SharedTransactions(self._lake, self.options)
 
     def _read(self) -> tuple[list[TransactionRow], Loaded]:
         """Read the records, and let memory be what they say."""
@@ -337,7 +344,8 @@ class SparkEngine:
         with self._lock:
             if commit.version <= self.version:
                 raise ValueError(f"version {commit.version} is not after {self.version}")
-            staging = Staging(self._verified, power=self.options.power)
+            self._transactions.must_hold()  # before anything is written for it
+            staging = Staging(self._verified, self._lake.epoch, power=self.options.power)
             stager = Stager(self._lake, self.options, staging, self._statements, self._in_process)
             with staging.discarded_on_failure():
                 staged = stager.stage(commit, self._relations)
@@ -496,7 +504,12 @@ class SparkEngine:
 
     def _sweep(self, rows: list[TransactionRow]) -> None:
         self._swept = time.monotonic()
-        sweep(self._lake.store, self._relations, rows, self.options, self._publications.publisher.files())
+        self._transactions.must_hold(is_asked=True)
+        sweep(self._lake, self._relations, rows, self.options, self._publications.publisher.files())
+        with self._lake.taking_place():
+            self._transactions.must_hold(is_asked=True)
+            unused = sweep_directories(self._lake, self._relations, self.options)
+        clear(unused)
 
     def times(self) -> pa.Table:
         with self._lock:
@@ -599,7 +612,9 @@ class SparkEngine:
         ``is_due`` are merged even if they have no tail."""
         failures = list[Exception]()
         due = [relation for relation in relations if relation.tail or is_due]
-        staging = Staging(self._verified, power=self.options.power)
+        if due:
+            self._transactions.must_hold()
+        staging = Staging(self._verified, self._lake.epoch, power=self.options.power)
         with staging.discarded_on_failure():
             records, after = list[Merged](), self._relations
             for relation in due:
@@ -665,7 +680,7 @@ class SparkEngine:
         for relation in self._relations.values():
             log = self._lake.root / relation.directory / LOG
             if not is_published(relation) and log.is_dir():
-                shutil.rmtree(log, ignore_errors=True)
+                shutil.rmtree(log, ignore_errors=True)  # a state that is created has none, so that no other comes
                 self._lake.seals.drop(log.parent)
 
     def _append(self, staging: Staging, append: Callable[[], object]) -> None:
@@ -684,7 +699,10 @@ class SparkEngine:
             # Another relation goes on there. Who reads the files of this one has as long as for what nobody names.
             self._lake.store.touch(folder / file.path for file in relation.files)
         elif not self._lending.lent:  # else somebody may read it: the next opening sweeps it away
-            self._lake.store.remove_folder(folder)
+            with self._lake.taking_place():
+                self._transactions.must_hold(is_asked=True)
+                going = set_aside(self._lake, folder)
+            clear([going])
             self._publications.publisher.gone(relation.directory)
 
     def _try(self, what: str, action: Callable[[], object], *, is_risky: bool = False) -> None:

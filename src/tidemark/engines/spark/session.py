@@ -216,6 +216,7 @@ class Options:
     are the plans that have nothing to read.
     ``sweep_after_seconds``: staged files of a dead process are removed when older; its JVM outlives it for a while.
     ``power``: files and folders are on the disk before a commit is acknowledged.
+    ``takeover``: the place of a writer that may be alive is taken.
     ``memory``: how many bytes arrangements and statements in this process may take; None leaves it to both.
     ``keep_merged_seconds``: how long files stay that a merge wrote and another replaced, for foreign readers in the
     middle of a scan.
@@ -245,6 +246,7 @@ class Options:
     sweep_after_seconds: int = 15 * 60
     keep_merged_seconds: int = 60 * 60
     power: bool = False
+    takeover: bool = False
     memory: int | None = None
     publish: Rhythm | None = None
     storage: tuple[tuple[str, str], ...] = ()

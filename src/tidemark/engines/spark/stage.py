@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame
 
 from tidemark.algebra.plans import Plan, Project, Stored
 from tidemark.algebra.types import WEIGHT
+from tidemark.engines.spark.delta_log import stamped
 from tidemark.engines.spark.in_process import InProcess
 from tidemark.engines.spark.integrity import Verified
 from tidemark.engines.spark.lake import Lake
@@ -45,8 +46,8 @@ CHANGES: Final = "_changes"
 class Staging:
     """The files staged for one commit or merge."""
 
-    def __init__(self, verified: Verified, *, power: bool = False) -> None:
-        self._store, self._root = verified.store, verified.root
+    def __init__(self, verified: Verified, epoch: int, *, power: bool = False) -> None:
+        self._store, self._root, self._epoch = verified.store, verified.root, epoch
         self._verified = verified
         self._power = power
         self._written: list[Path] = []
@@ -77,16 +78,16 @@ class Staging:
         """Stage plain rows. They are sorted by nothing: files keep the order of arrival, which prunes well enough."""
         if not rows.num_rows:
             return ()
-        return (self._write(directory, f"{kind}{uuid.uuid4().hex}.parquet", rows),)
+        return (self._write(directory, f"{self._new(kind)}.parquet", rows),)
 
     def weighted(self, directory: str, entries: pa.Table) -> tuple[DataFile, ...]:
         if not entries.num_rows:
             return ()
-        return (self._write(directory, f"{CHANGES}/{uuid.uuid4().hex}.parquet", entries),)
+        return (self._write(directory, f"{self._new(f'{CHANGES}/')}.parquet", entries),)
 
     def written(self, directory: str, write: Callable[[Path], None]) -> tuple[DataFile, ...]:
         """Stage a file of rows that stood elsewhere, which ``write`` makes at the path that it gets."""
-        name = f"{REWRITTEN}{uuid.uuid4().hex}.parquet"
+        name = f"{self._new(REWRITTEN)}.parquet"
         path = self._root / directory / name
         self._written.append(path)
         write(path)
@@ -94,7 +95,7 @@ class Staging:
 
     def frame(self, directory: str, frame: DataFrame, kind: str = NEW) -> tuple[DataFile, ...]:
         """Stage what Spark computes: it writes a folder of files, and those that hold rows are named."""
-        folder = f"{kind}{uuid.uuid4().hex}"
+        folder = self._new(kind)
         path = self._root / directory / folder
         (self._far if self._store.is_far else self._written).append(path)
         writer = frame.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
@@ -111,6 +112,10 @@ class Staging:
         for checksums in path.glob(".*.crc"):
             checksums.unlink()  # Hadoop's, which only Hadoop looks at; records have ours
         return tuple(files)
+
+    def _new(self, kind: str) -> str:
+        """A name that was never used, which tells the epoch of the writer."""
+        return stamped(kind, self._epoch, uuid.uuid4().hex)
 
     def _found_far(self, directory: str, folder: str) -> tuple[DataFile, ...]:
         """What Spark has written to the lake's bucket itself. It is not read for a checksum: its pages have some."""
@@ -149,17 +154,22 @@ class Staging:
         return file
 
     def discard(self) -> None:
-        """Remove everything, because the commit failed."""
+        """Remove everything that was written, because the commit failed. A folder of a relation goes only if it is
+        empty: a writer that has taken the place of this one may have its own files in it."""
         with suppress(TidemarkError):  # the next sweep finds them
             if self._is_sent and not self._store.is_local:
                 self._store.remove(self._files())
-            for folder in self._far:
-                self._store.remove(self._store.listed(folder))
-        for path in (*self._written, *self._directories):
+            for far in self._far:
+                self._store.remove(self._store.listed(far))
+        for path in self._written:
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
+        for folder in self._directories:
+            for inner in (folder / CHANGES, folder):
+                with suppress(OSError):
+                    inner.rmdir()
 
     def _write(self, directory: str, name: str, table: pa.Table) -> DataFile:
         path = self._root / directory / name
