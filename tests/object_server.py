@@ -40,6 +40,17 @@ class ObjectServer:
         """What ``options={"storage": …}`` needs to reach it."""
         return {"endpoint": self.endpoint, "access_key_id": KEY, "secret_access_key": SECRET, "region": "us-east-1"}
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """The same for whoever goes by the environment."""
+        found = {"AWS_ENDPOINT_URL": self.endpoint, "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET}
+        return {**found, "AWS_REGION": "us-east-1"}
+
+    @property
+    def of_delta(self) -> dict[str, str]:
+        """The same for other programs that read Delta tables."""
+        return {**self.environment, "AWS_ALLOW_HTTP": "true"}
+
     def client(self, **changed: Any) -> S3Store:
         config: Any = {**self.storage, **changed}
         return S3Store(BUCKET, config=config, client_options={"allow_http": True})

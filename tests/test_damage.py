@@ -57,7 +57,7 @@ def test_every_answer_of_a_lake_is_refused_where_its_file_is_damaged(tmp_path: P
         flip(file, 8 * (file.stat().st_size // 2))
     with Database(engine_of("lake", tmp_path)) as db:
         assert rows(db.query("SELECT id FROM kind WHERE id = 1")) == [(1,)]
-        with pytest.raises(tm.TidemarkError, match=r"tables/item/(part|base)-\w+\.parquet is damaged") as caught:
+        with pytest.raises(tm.TidemarkError, match=r"tables/item/(part|base)-[\w-]+\.parquet is damaged") as caught:
             db.query("SELECT * FROM item")
     assert caught.value.code == "damaged"
 
@@ -82,11 +82,17 @@ def test_a_lost_newest_entry_of_the_table_of_transactions_is_told(tmp_path: Path
     assert caught.value.code == "damaged"
 
 
+def seals_of(folder: Path) -> Path:
+    """The file of seals of the last writer."""
+    (found,) = (folder / "lake" / "_tidemark").glob("seals-*")
+    return found
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("lost", ["seals", "transactions/_delta_log", "transactions"])
 def test_a_lake_that_lost_what_it_knows_is_refused(lost: str, tmp_path: Path) -> None:
     make("lake", tmp_path)
-    path = tmp_path / "lake" / "_tidemark" / lost
+    path = seals_of(tmp_path) if lost == "seals" else tmp_path / "lake" / "_tidemark" / lost
     shutil.rmtree(path) if path.is_dir() else path.unlink()
     with pytest.raises(tm.TidemarkError) as caught:
         Database(engine_of("lake", tmp_path))
@@ -101,7 +107,7 @@ def test_a_process_that_dies_before_it_has_sealed_its_commit_leaves_no_damage(cu
     with Database(engine_of("lake", tmp_path)) as db:
         db.execute("INSERT INTO kind VALUES (9, 'nine')")
         expected = contents(db), db.version
-    seals = tmp_path / "lake" / "_tidemark" / "seals"
+    seals = seals_of(tmp_path)
     os.truncate(seals, seals.stat().st_size - cut)
     for _ in range(2):
         with Database(engine_of("lake", tmp_path)) as db:

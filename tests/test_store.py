@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from obstore.store import MemoryStore
 from tidemark.errors import TidemarkError
 from tidemark.storage import bucket as bucket_module
 from tidemark.storage.bucket import Bucket, place_of
-from tidemark.storage.store import LocalStore, Store
+from tidemark.storage.heartbeat import DEAD_SECONDS, Heartbeat
+from tidemark.storage.store import Listed, LocalStore, Store
 
 NOTHING = b"nothing"
 
@@ -61,9 +63,77 @@ def test_files_are_listed_replaced_and_removed(store: Store) -> None:
     store.remove([one])
     with pytest.raises(FileNotFoundError):
         store.read(one)
-    store.remove_folder(other.parent.parent)
-    assert not store.listed(store.root / "tables")
-    assert not other.parent.parent.exists()
+    assert store.is_there(other)
+    assert not store.is_there(one)
+
+
+class Clock:
+    """The clock of a store, by which its objects are dated."""
+
+    now = 1_000_000.0
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found, real, replace = Clock(), Bucket.about, Bucket.replace
+    dated: dict[str, float] = {}
+
+    def dating(self: Bucket, path: Path, data: bytes) -> None:
+        dated[path.name] = found.now
+        replace(self, path, data)
+
+    def about(self: Bucket, path: Path) -> Listed | None:
+        said = real(self, path)
+        return None if said is None else Listed(said.size, dated[path.name])
+
+    monkeypatch.setattr(Bucket, "replace", dating)
+    monkeypatch.setattr(Bucket, "about", about)
+    return found
+
+
+def test_a_holder_is_alive_until_it_has_said_nothing_for_a_minute(
+    opened: Callable[[], Bucket], clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def held(*, takeover: bool = False) -> Heartbeat:
+        store = opened()
+        return Heartbeat(store, store.root / "_tidemark", takeover=takeover)
+
+    first = held()
+    clock.now += DEAD_SECONDS - 1
+    with pytest.raises(TidemarkError, match="59 seconds ago") as raised:
+        held()
+    assert raised.value.code == "in_use"
+    clock.now += 1
+    second = held()
+    first.close()  # which has nothing to say any more
+    with pytest.raises(TidemarkError):
+        held()
+    third = held(takeover=True)
+    second.close()
+    with pytest.raises(TidemarkError):
+        held()
+    third.close()
+    held().close()
+
+
+def test_a_holder_goes_on_saying_that_it_is_there(
+    opened: Callable[[], Bucket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidemark.storage.heartbeat.BEAT_SECONDS", 0.01)
+    said, again, replace = list[Path](), threading.Event(), Bucket.replace
+
+    def counted(self: Bucket, path: Path, data: bytes) -> None:
+        replace(self, path, data)
+        said.append(path)
+        if len(said) > 3:
+            again.set()
+
+    monkeypatch.setattr(Bucket, "replace", counted)
+    store = opened()
+    holder = Heartbeat(store, store.root / "_tidemark", takeover=False)
+    assert again.wait(60)
+    holder.close()
+    assert not holder._thread.is_alive()
 
 
 def test_what_is_missing_here_is_fetched(opened: Callable[[], Bucket]) -> None:

@@ -215,6 +215,7 @@ CODES: Final[Mapping[str, type[TidemarkError]]] = {
     "no_change": VersionError,
     "busy": InUseError,
     "in_use": InUseError,
+    "fenced": TransactionError,
     "not_a_database": StorageError,
     "permission": StorageError,
     "format": StorageError,

@@ -79,7 +79,8 @@ class Following(ABC, Generic[T]):
             remaining = None if deadline is None else deadline - time.monotonic()
             if is_over or (remaining is not None and remaining <= 0):
                 return None
-            times = [seconds for seconds in (remaining, held_for) if seconds is not None]
+            wanted = (remaining, held_for, self._store.looks_every)
+            times = [seconds for seconds in wanted if seconds is not None]
             self._store.threads.add(threading.current_thread())
             self._store.committed.wait(rings, min([*times, LONGEST_SECONDS]))
 

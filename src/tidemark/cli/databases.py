@@ -22,6 +22,7 @@ from tidemark.session.statements import Kind, row_of
 from tidemark.sql.parse import statements as st
 from tidemark.sql.parse.script import parse_script
 from tidemark.sql.parse.text import Source, split
+from tidemark.storage.store import is_url
 
 
 @contextmanager
@@ -47,6 +48,7 @@ def existing(target: str) -> Iterator[Database]:
 
 def must_exist(target: str) -> None:
     """Refuse a target at which there is no database."""
+    engine, _, path = target.partition(":")
     place = place_of(target)
     if place is None:
         raise TidemarkError(
@@ -54,12 +56,18 @@ def must_exist(target: str) -> None:
             f"{target!r} would be a new, empty database",
             hint="name one that exists: duckdb:path/to/file.duckdb or spark:path/to/lake",
         )
-    engine, _, path = target.partition(":")
     needed = place / "_tidemark" / "lake.json" if engine == "spark" else place
-    if engine in ("spark", "duckdb") and not needed.is_file():
+    is_there = _has_lake(path) if engine == "spark" and is_url(path) else needed.is_file()
+    if engine in ("spark", "duckdb") and not is_there:
         raise TidemarkError(
             "not_a_database", f"there is no database at {path}", hint="tidemark run --database creates one"
         )
+
+
+def _has_lake(url: str) -> bool:
+    from tidemark.storage import bucket
+
+    return bucket.has_object(bucket.place_of(url, {}), "_tidemark/lake.json")
 
 
 def place_of(target: str) -> Path | None:
@@ -73,10 +81,15 @@ def place_of(target: str) -> Path | None:
 
 
 def bytes_of(target: str) -> int | None:
-    """How much a durable database takes on the disk; for DuckDB with what lies beside it."""
+    """How much a durable database takes where it lies; for DuckDB with what lies beside it."""
     place = place_of(target)
     if place is None:
         return None
+    _, _, path = target.partition(":")
+    if is_url(path):
+        from tidemark.storage import bucket  # its library is loaded by those who need it
+
+        return bucket.bytes_at(bucket.place_of(path, {}))
     beside = (place.with_name(f"{place.name}{suffix}") for suffix in (".wal", ".tide"))
     files = place.rglob("*") if place.is_dir() else (place, *beside)
     return sum(file.stat().st_size for file in files if file.is_file())

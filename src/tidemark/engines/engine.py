@@ -358,6 +358,15 @@ def reads_only() -> NoReturn:
     raise NotImplementedError("a snapshot is read")
 
 
+def read_only(what: str) -> TidemarkError:
+    """The error for whatever would change a database that is only read."""
+    return TidemarkError(
+        "read_only",
+        f"{what} would change the database, and this connection only reads it",
+        hint="connect without read_only=True to write; one connection at a time may",
+    )
+
+
 MOST_IDLE: Final = 4
 CLOSE_SECONDS: Final = 30.0
 """So long those are waited for who have something borrowed, when all is closed; they were interrupted before."""

@@ -61,7 +61,7 @@ def check(target: str, tell: Callable[[str], None] = lambda what: None, *, audit
 def _bytes(target: str, tell: Callable[[str], None]) -> Checked:
     engine, _, path = target.partition(":")
     if engine == "duckdb" and path:
-        from tidemark.engines.duckdb.check import check_file
+        from tidemark.engines.duckdb.reader import check_file
 
         return check_file(os.path.realpath(path), tell)
     if engine == "spark" and path:

@@ -13,6 +13,7 @@ from tidemark.engines.opening import opening
 from tidemark.errors import TidemarkError, half_character
 from tidemark.session.database import Database
 from tidemark.session.options import OF_LAKES, AllowedPaths, memory_of, options_of
+from tidemark.session.reading import ReadOnlyDatabase
 from tidemark.sql.parse.text import dialect_named
 from tidemark.state.boundary import bounded, deep
 from tidemark.storage.publishing import Rhythm
@@ -30,6 +31,8 @@ def connect(
     allow_paths: Sequence[str | os.PathLike[str]] = (),
     options: Mapping[str, object] | None = None,
     memory: int | str | None = None,
+    read_only: bool = False,
+    takeover: bool = False,
 ) -> Database:
     """Open a database.
 
@@ -45,6 +48,9 @@ def connect(
     amount such as ``"2GB"``, which rows that are arranged in memory share with the engine. The reference has all of
     them.
 
+    With ``read_only`` any number of processes read a lake while one writes; a DuckDB file is opened if no writer has
+    it. ``takeover`` takes the place of a writer of a lake that may be alive, which is then refused (``fenced``).
+
     >>> with connect("duckdb") as db:
     ...     db.version
     0
@@ -53,10 +59,11 @@ def connect(
     if clock is not None and not callable(clock):
         raise TidemarkError("type", f"clock is a function, or None, not {clock!r}")
     chosen, allowed = options_of(options), AllowedPaths(allow_paths)
-    engine = _engine(target, lake, _Wanted(chosen, frozenset(options or ()), memory_of(memory)))
+    wanted = _Wanted(chosen, frozenset(options or ()), memory_of(memory), read_only, takeover)
+    engine = _engine(target, lake, wanted)
     try:
         with opening(getattr(engine, "path", None)), deep():
-            return Database(engine, dialect, clock, allowed, options)
+            return (ReadOnlyDatabase if read_only else Database)(engine, dialect, clock, allowed, options)
     except BaseException:
         engine.close()
         raise
@@ -64,11 +71,13 @@ def connect(
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What the options ask of an engine; ``named`` are those that were asked for by name."""
+    """What is asked of an engine; ``named`` are the options that were asked for by name."""
 
     options: Mapping[str, Any]
     named: frozenset[str]
     memory: int | None
+    read_only: bool = False
+    takeover: bool = False
 
     @property
     def power(self) -> bool:
@@ -86,6 +95,7 @@ def _engine(target: Any, lake: str | None, wanted: _Wanted) -> Engine:
             raise TidemarkError("target", f"{target!r} is neither a target nor a SparkSession", hint=_TARGETS)
         _must_name_a_path(lake, "lake=''")
         _must_be_durable(lake or "", "a temporary lake", is_asked=wanted.power)
+        _must_be_shared(lake or "", "a temporary lake", wanted, is_lake=True)
         return _spark(lake, target, wanted)
     if lake is not None:
         raise TidemarkError("target", "lake= goes with a SparkSession", hint='write "spark:path/to/lake"')
@@ -94,6 +104,7 @@ def _engine(target: Any, lake: str | None, wanted: _Wanted) -> Engine:
     name, colon, path = target.partition(":")
     _must_name_a_path(path if colon else None, repr(target))
     _must_be_durable(path, repr(target), is_asked=wanted.power)
+    _must_be_shared(path, repr(target), wanted, is_lake=name == "spark")
     if name != "spark":
         _must_be_no_lake_s(wanted, target)
     match name:
@@ -102,6 +113,10 @@ def _engine(target: Any, lake: str | None, wanted: _Wanted) -> Engine:
         case "duckdb":
             from tidemark.engines.duckdb import DuckDBEngine
 
+            if wanted.read_only:
+                from tidemark.engines.duckdb.reader import DuckDBReader
+
+                return DuckDBReader(path, memory=wanted.memory)
             return DuckDBEngine(path or None, power=wanted.power, memory=wanted.memory)
         case "reference" if not path:
             from tidemark.engines.reference import ReferenceEngine
@@ -137,10 +152,30 @@ def _must_be_durable(path: str, what: str, *, is_asked: bool) -> None:
         )
 
 
+def _must_be_shared(path: str, what: str, wanted: _Wanted, *, is_lake: bool) -> None:
+    """What nobody else has cannot be read beside its writer, or taken over."""
+    if wanted.read_only and wanted.takeover:
+        raise TidemarkError("option", "read_only and takeover exclude each other: a reader takes nobody's place")
+    if wanted.read_only and not path:
+        raise TidemarkError(
+            "option",
+            f"{what} cannot be opened read_only: it is new, and belongs to this process alone",
+            hint='give the path of a database that is there: "spark:path", "duckdb:path", or lake= beside a session',
+        )
+    if wanted.takeover and not (path and is_lake):
+        raise TidemarkError(
+            "option", f"{what} cannot be taken over", hint="takeover is for lakes that others may write: spark:path"
+        )
+
+
 def _spark(lake: str | None, session: Any, wanted: _Wanted) -> Engine:
     from tidemark.engines.spark import SparkEngine
+    from tidemark.engines.spark.reader import LakeReader
     from tidemark.engines.spark.session import RUN
 
-    asked = {"power": wanted.power, "memory": wanted.memory, "storage": wanted.options["storage"]}
+    asked = {"memory": wanted.memory, "storage": wanted.options["storage"], **RUN[wanted.options["run"]]}
     with opening(lake):
-        return SparkEngine(lake, session=session, publish=wanted.rhythm(lake), **asked, **RUN[wanted.options["run"]])
+        if wanted.read_only:
+            return LakeReader(lake or "", session=session, **asked)
+        rhythm, takeover = wanted.rhythm(lake), wanted.takeover
+        return SparkEngine(lake, session=session, publish=rhythm, takeover=takeover, power=wanted.power, **asked)

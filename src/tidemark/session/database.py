@@ -61,6 +61,7 @@ from tidemark.state.events import Action, Closed, Committed, Ended, Events, Exec
 from tidemark.state.history import changes_since, content, in_time, must_reach
 from tidemark.state.moved_pairs import paired_since
 from tidemark.state.names import logged_named, must_be_view, query_named, relation_named
+from tidemark.state.outcome import is_fenced
 from tidemark.state.pairs import key_of, relation_keys
 from tidemark.state.rows import Rows
 from tidemark.state.snapshot import snapshot_of
@@ -84,7 +85,7 @@ class Database:
     ) -> None:
         dialect_named(dialect)
         chosen = options_of(options)
-        self._store = Store(engine, clock)
+        self._store = self._stored(engine, clock)
         self._store.stopping.timeout = chosen["statement_timeout"]
         self._turns = Turns(chosen["busy_timeout"], self._abandon, self._store.is_quiet, self._store.is_inside)
         self._dialect = dialect
@@ -105,6 +106,9 @@ class Database:
         if clock is None:
             self._follow_clock(self._store.events)
         leaving.opened(self)
+
+    def _stored(self, engine: Engine, clock: Callable[[], dt.datetime] | None) -> Store:
+        return Store(engine, clock)
 
     def _follow_events(self, events: Events) -> None:
         """Who hears of what, and when it concerns them: what nobody has defined costs nothing."""
@@ -869,6 +873,9 @@ class Database:
         try:
             with self._store.lock:
                 self._turns.end_open(self._abandon)
+        except TidemarkError as error:
+            if not is_fenced(error):  # then nothing is left to be given up
+                raise
         finally:
             self._turns.close()
             self._store.close()

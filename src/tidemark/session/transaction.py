@@ -20,7 +20,7 @@ from tidemark.algebra.history import CLOCK
 from tidemark.algebra.plans import Plan, relations_of
 from tidemark.algebra.scalar import Row
 from tidemark.calculus.as_of import Block, resolve
-from tidemark.engines.engine import Engine
+from tidemark.engines.engine import Engine, read_only
 from tidemark.engines.limits import PROCESS
 from tidemark.errors import TidemarkError, too_complex
 from tidemark.network import Wave
@@ -335,6 +335,8 @@ class Transaction:
         row = row_of(statement)
         if isinstance(row, Answered):
             raise row.refusal()
+        if not row.reads:
+            self._must_write("this statement")
         if self._repeats is not None and not row.reads:
             return None
         self.laps.begin("bind")
@@ -667,6 +669,7 @@ class Transaction:
 
     def _signal(self, name: str, payload: object) -> None:
         self._program.calls.must_be_none()
+        self._must_write("a signal")
         must_be_text(name, "the name of a signal")
         try:
             text = payload if isinstance(payload, str) else json.dumps(payload, allow_nan=False)
@@ -688,6 +691,7 @@ class Transaction:
 
         ``text`` is the statement that is the whole reason for the change, if one is; ``pairs`` says which row became
         which."""
+        self._must_write(f"a change of {table}")
         self.course.take(table, delta, pairs)
         self._said.setdefault(table, []).append(text)
         self._pending.add(table, delta)
@@ -851,6 +855,10 @@ class Transaction:
                 raise
             finally:
                 self.laps.begin(None)
+
+    def _must_write(self, what: str) -> None:
+        if self.store.is_read_only:
+            raise read_only(what)
 
     def must_not_be_doomed(self) -> None:
         if self.failure is not None:

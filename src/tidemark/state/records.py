@@ -21,6 +21,8 @@ from tidemark.sql.parse.sources import CreateSource
 from tidemark.sql.parse.statements import AlterTable, CreateTable
 from tidemark.sql.parse.text import Source
 
+NONE_BORN: Final[Mapping[str, int]] = {}
+
 
 def changes(
     before: Catalog,
@@ -66,12 +68,17 @@ def _created(kind: str, relation: Relation, version: int, **more: object) -> str
     return json.dumps({**record, "version": version, **more})
 
 
-def restore(records: Iterable[str]) -> tuple[Catalog, dict[str, int]]:
-    """The catalog and the versions in which its relations were created."""
-    catalog, versions, rules, binder = Catalog(), dict[str, int](), dict[str, Any](), _Binder()
+def restore(
+    records: Iterable[str], before: Catalog | None = None, born: Mapping[str, int] = NONE_BORN
+) -> tuple[Catalog, dict[str, int]]:
+    """The catalog and the versions in which its relations were created, perhaps from those ``before`` the records."""
+    binder = _Binder(before)
+    catalog, versions, rules = binder.catalog, dict(born), dict[str, Any]()
     for text in records:
         record = json.loads(text)
         if "rule" in record:
+            if record["rule"] in catalog.rules:
+                binder.catalog = catalog = catalog.without_rule(record["rule"])
             if record["sql"] is None:
                 rules.pop(record["rule"], None)
             else:
@@ -120,8 +127,8 @@ def known_of_view(view: View, outline: str | None) -> Mapping[str, Any] | None:
 class _Binder:
     """Binds definitions that are read back: those of which enough is known when somebody asks for their plans."""
 
-    def __init__(self) -> None:
-        self.catalog = Catalog()
+    def __init__(self, before: Catalog | None = None) -> None:
+        self.catalog = Catalog() if before is None else before
 
     def relation(self, record: Mapping[str, Any]) -> Relation:
         known = record.get("known")

@@ -29,7 +29,7 @@ class StoreAt(Store):
 
     def __init__(self, store: Store, engine: Snapshot, defined: Definitions) -> None:  # what Store does is not done
         self.engine, self._snapshot = engine, engine
-        self.version = engine.version
+        self.version, self.is_read_only = engine.version, store.is_read_only
         self.catalog, self.network, self.created = defined.catalog, defined.network, defined.created
         self._lock = threading.RLock()
         self.outsiders = store.outsiders
@@ -62,6 +62,13 @@ class StoreAt(Store):
 @contextmanager
 def snapshot_of(store: Store) -> Iterator[StoreAt]:
     """The last committed version, without waiting for anybody who changes the database."""
+    with staying_at(store) as found, found.lock:
+        yield found
+
+
+@contextmanager
+def staying_at(store: Store) -> Iterator[StoreAt]:
+    """The same for longer than one statement: who reads takes its lock each time."""
     store.must_not_be_outside()
     for _ in range(ATTEMPTS):
         store.must_be_open()
@@ -70,8 +77,7 @@ def snapshot_of(store: Store) -> Iterator[StoreAt]:
             if defined is not None:
                 found = StoreAt(store, engine, defined)
                 try:
-                    with found.lock:
-                        yield found
+                    yield found
                 finally:
                     found.stopping.close()
                 return

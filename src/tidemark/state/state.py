@@ -32,7 +32,7 @@ from tidemark.state.fill import refill, unkept
 from tidemark.state.interruption import Stopping
 from tidemark.state.names import tell_of_reserved_names
 from tidemark.state.notes import Notes
-from tidemark.state.outcome import Outcome, Underway, is_undone, not_written, unknown, unreadable
+from tidemark.state.outcome import Outcome, Underway, is_fenced, is_undone, not_written, unknown, unreadable
 from tidemark.state.times import CommitTimes, RememberedLaps
 from tidemark.state.transition import Transition, as_altered, network_of
 from tidemark.storage.commit import Commit, Forgetting
@@ -93,6 +93,10 @@ class Store:
     Memory is a cache of what is stored. An exception may come between any two lines (Ctrl-C does), also between a
     commit and the moment when memory follows it. So a mark is set before anything is done and taken away as the last
     act; who finds it set reads again what is stored, before anything else."""
+
+    is_read_only = False
+    looks_every: float | None = None
+    """How many seconds who waits for versions waits at most before looking for some that others have committed."""
 
     def __init__(self, engine: Engine, clock: Callable[[], dt.datetime] | None = None) -> None:
         self.engine = engine
@@ -267,6 +271,8 @@ class Store:
         try:
             self._settle(is_outermost=True)
         except Exception as error:
+            if underway is None and is_fenced(error):
+                raise
             raise (unreadable(error) if underway is None else unknown(underway.version, error)) from error
 
     def _settle(self, *, is_outermost: bool) -> None:

@@ -15,10 +15,9 @@ import fcntl
 import hashlib
 import os
 import re
-import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -26,6 +25,8 @@ from pathlib import Path
 from typing import IO, Any, ClassVar, Final
 
 import obstore
+import pyarrow as pa
+import pyarrow.parquet as pq
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import ObjectStore, from_url
 
@@ -33,7 +34,6 @@ from tidemark.errors import TidemarkError
 from tidemark.storage.disk import first_line
 from tidemark.storage.store import Listed
 
-SCHEMES: Final = ("s3", "s3a", "gs", "abfss", "abfs")
 OWN: Final = frozenset({"cache", "spark"})
 """The words of the option ``storage`` that are not for the store."""
 AT_ONCE: Final = 16
@@ -76,15 +76,6 @@ class Place:
         return dict(self.storage).get(name)
 
 
-def is_url(text: str) -> bool:
-    """Whether a text names a place in an object store.
-
-    >>> is_url("s3://bucket/lake"), is_url("file:///lake"), is_url("lake")
-    (True, False, False)
-    """
-    return text.partition("://")[0].lower() in SCHEMES and "://" in text
-
-
 def place_of(url: str, storage: Mapping[str, str]) -> Place:
     """The place that a url names.
 
@@ -111,6 +102,28 @@ def client_of(place: Place, *, is_patient: bool) -> ObjectStore:
     make: Any = from_url  # typed for each kind of store apart
     made: ObjectStore = make(place.url, config=place.config or None, client_options=options, retry_config=retries)
     return made
+
+
+def has_object(place: Place, name: str) -> bool:
+    """Whether an object is there."""
+    try:
+        obstore.head(client_of(place, is_patient=True), name)
+    except FileNotFoundError as error:
+        if _names_no_bucket(error):
+            raise told(error, place) from error
+        return False
+    except (BaseError, OSError) as error:
+        raise told(error, place) from error
+    return True
+
+
+def bytes_at(place: Place) -> int:
+    """How many bytes lie at a place. It lists them."""
+    try:
+        batches = obstore.list(client_of(place, is_patient=True))
+        return sum(about["size"] for batch in batches for about in batch)
+    except (BaseError, OSError) as error:
+        raise told(error, place) from error
 
 
 _CREDENTIALS: Final = re.compile(
@@ -145,6 +158,16 @@ def told(error: BaseException, place: Place) -> TidemarkError:
         f"{place.url}: the store did not answer as it should: {said}",
         hint="see to the network and to the endpoint, and try again",
     )
+
+
+_HADOOP: Final = {
+    "access_key_id": "fs.s3a.access.key",
+    "secret_access_key": "fs.s3a.secret.key",
+    "session_token": "fs.s3a.session.token",
+    "region": "fs.s3a.endpoint.region",
+    "default_region": "fs.s3a.endpoint.region",
+}
+"""What Hadoop calls them."""
 
 
 class Slot:
@@ -197,6 +220,7 @@ class Bucket:
             self._once = client_of(place, is_patient=False)
             self._slot = Slot(place)
         self.root = self._slot.root
+        self.is_far = False
         self._touched: dict[Path, float] = {}
         self._tags: dict[Path, str | None] = {}
         """Of what is in the slot: the tags that the store gave it."""
@@ -208,6 +232,35 @@ class Bucket:
     def close(self) -> None:
         if self._slot is not None:
             self._slot.close()
+
+    def spark_url(self, path: Path) -> str:
+        if not self.is_far:
+            return path.as_posix()
+        scheme = "s3a" if self.place.scheme == "s3" else self.place.scheme
+        return f"{scheme}://{self.place.bucket}{self.place.prefix}/{self._key(path)}"
+
+    def spark_settings(self) -> Mapping[str, str]:
+        """Those of S3, for which Hadoop has other names; what is not given Spark finds in its own surroundings."""
+        if self.place.scheme != "s3":
+            return {}
+        given = {name.lower().removeprefix("aws_"): value for name, value in self.place.config.items()}
+        found = {hadoop: given[name] for name, hadoop in _HADOOP.items() if name in given}
+        if self.place.endpoint:
+            found |= {"fs.s3a.endpoint": self.place.endpoint, "fs.s3a.path.style.access": "true"}
+        if self.place.endpoint.startswith("http://"):
+            found["fs.s3a.connection.ssl.enabled"] = "false"
+        return found
+
+    def rows_of(self, path: Path) -> int:
+        with self._telling():
+            size = obstore.head(self._client, self._key(path))["size"]
+
+            def end(length: int) -> bytes:
+                start = max(0, size - length)
+                return bytes(obstore.get_range(self._client, self._key(path), start=start, end=size))
+
+            length = int.from_bytes(end(8)[:4], "little") + 8  # that of what says what is in the file, and of this
+            return int(pq.read_metadata(pa.BufferReader(b"PAR1" + end(length))).num_rows)
 
     def put_new(self, path: Path, data: bytes, *, is_synced: bool) -> None:
         for attempt in range(TRIES):
@@ -294,6 +347,19 @@ class Bucket:
         finally:
             draft.unlink(missing_ok=True)
 
+    def about(self, path: Path) -> Listed | None:
+        with self._telling():
+            try:
+                found = obstore.head(self._client, self._key(path))
+            except FileNotFoundError as error:
+                if _names_no_bucket(error):
+                    raise
+                return None
+        return Listed(found["size"], found["last_modified"].timestamp(), found["e_tag"])
+
+    def is_there(self, path: Path) -> bool:
+        return path.exists() or self.about(path) is not None
+
     def listed(self, folder: Path) -> Mapping[Path, Listed]:
         found: dict[Path, Listed] = {}
         with self._telling():
@@ -303,11 +369,6 @@ class Bucket:
                     moment = max(about["last_modified"].timestamp(), self._touched.get(path, 0.0))
                     found[path] = Listed(about["size"], moment, about["e_tag"])
         return found
-
-    def is_empty(self, folder: Path) -> bool:
-        """Whether nothing lies below a folder."""
-        with self._telling():
-            return not any(map(len, obstore.list(self._client, self._key(folder) or None, chunk_size=1)))
 
     def folders(self, folder: Path) -> Mapping[Path, float]:
         newest: dict[Path, float] = {}
@@ -324,16 +385,11 @@ class Bucket:
             with self._telling(), suppress(FileNotFoundError):
                 obstore.delete(self._client, [self._key(path) for path in gone])
 
-    def remove_folder(self, folder: Path) -> None:
-        """The log goes first, its last entry before the others: what is there at any instant is a table as it once was,
-        which a relation of the same name can go on from."""
-        found = self.listed(folder)
-        log = sorted((path for path in found if path.parent.name == LOG), reverse=True)
-        entries = [path for path in log if path.suffix == ".json"]
-        for path in (*(path for path in log if path.suffix == ""), *entries):
-            self.remove([path])
-        self.remove(path for path in found if path not in entries)
-        shutil.rmtree(folder, ignore_errors=True)
+    def trim(self, folder: Path, listed: Collection[Path], before: float) -> None:
+        for parent, _, names in os.walk(folder):
+            for path in (Path(parent, name) for name in names):
+                if path not in listed and path.stat().st_mtime < before:
+                    path.unlink(missing_ok=True)
 
     def touch(self, paths: Iterable[Path]) -> None:
         """The time of an object cannot be set: only this process knows."""

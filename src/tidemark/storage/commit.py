@@ -86,6 +86,16 @@ class Loaded:
 
 
 @dataclass(frozen=True)
+class Followed:
+    """What somebody else has committed to a database that is read: the last version; each new one with its time and its
+    catalog records; and all notes."""
+
+    version: int
+    commits: tuple[tuple[int, dt.datetime, tuple[str, ...]], ...]
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Forgetting:
     """What is logged of a relation up to a version goes; ``kept`` (columns, ``_version``, ``_weight``) takes its
     place, if somebody needs the net effect of it still."""

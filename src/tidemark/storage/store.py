@@ -8,15 +8,27 @@ and what is read is brought from there when it is needed.
 from __future__ import annotations
 
 import os
-import shutil
-import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol
+
+import pyarrow.parquet as pq
 
 from tidemark.errors import TidemarkError
 from tidemark.storage.disk import replace, write_new
+
+SCHEMES: Final = ("s3", "s3a", "gs", "abfss", "abfs")
+"""How the urls of places in object stores begin."""
+
+
+def is_url(text: str) -> bool:
+    """Whether a text names a place in an object store.
+
+    >>> is_url("s3://bucket/lake"), is_url("file:///lake"), is_url("lake")
+    (True, False, False)
+    """
+    return text.partition("://")[0].lower() in SCHEMES and "://" in text
 
 
 @dataclass(frozen=True)
@@ -32,6 +44,8 @@ class Store(Protocol):
     """Every path is one below ``root``, whether or not a file is there now."""
 
     is_local: ClassVar[bool]
+    is_far: bool
+    """Whether Spark reads and writes the files where they lie for good, because it is not on this machine."""
 
     @property
     def root(self) -> Path:
@@ -40,6 +54,15 @@ class Store(Protocol):
     @property
     def url(self) -> str:
         """What people call the lake."""
+
+    def spark_url(self, path: Path) -> str:
+        """How Spark names a file: where it lies for good, if ``is_far``, else on this machine."""
+
+    def spark_settings(self) -> Mapping[str, str]:
+        """What a Spark session is told, to get there."""
+
+    def rows_of(self, path: Path) -> int:
+        """How many rows a Parquet file has that is there for good. No more than its end is read."""
 
     def put_new(self, path: Path, data: bytes, *, is_synced: bool) -> None:
         """Write a file that is not there yet, with all of its bytes or not at all. FileExistsError if somebody else
@@ -68,6 +91,12 @@ class Store(Protocol):
     def keep(self, path: Path, data: bytes) -> None:
         """Have below ``root`` what was read of a file."""
 
+    def about(self, path: Path) -> Listed | None:
+        """What is known of a file that is there for good; None if there is none."""
+
+    def is_there(self, path: Path) -> bool:
+        """Whether a file is on this machine, or there for good."""
+
     def listed(self, folder: Path) -> Mapping[Path, Listed]:
         """All files below a folder that are there for good."""
 
@@ -77,8 +106,8 @@ class Store(Protocol):
     def remove(self, paths: Iterable[Path]) -> None:
         """Remove files that may be there."""
 
-    def remove_folder(self, folder: Path) -> None:
-        """Remove a folder that a relation of the same name may take again."""
+    def trim(self, folder: Path, listed: Collection[Path], before: float) -> None:
+        """Remove copies on this machine, not written since, of what is not listed any more."""
 
     def touch(self, paths: Iterable[Path]) -> None:
         """Let files count as written now, because somebody may still read them."""
@@ -87,7 +116,7 @@ class Store(Protocol):
         """Give back what is held for it."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class LocalStore:
     """The lake's own folder.
 
@@ -101,10 +130,20 @@ class LocalStore:
 
     root: Path
     is_local: ClassVar[bool] = True
+    is_far: bool = False
 
     @property
     def url(self) -> str:
         return str(self.root)
+
+    def spark_url(self, path: Path) -> str:
+        return path.as_posix()
+
+    def spark_settings(self) -> Mapping[str, str]:
+        return {}
+
+    def rows_of(self, path: Path) -> int:
+        return int(pq.read_metadata(path).num_rows)
 
     def put_new(self, path: Path, data: bytes, *, is_synced: bool) -> None:
         write_new(path, data, is_synced=is_synced)
@@ -133,16 +172,23 @@ class LocalStore:
     def keep(self, path: Path, data: bytes) -> None:
         pass
 
+    def about(self, path: Path) -> Listed | None:
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            return None
+        return Listed(found.st_size, found.st_mtime)
+
+    def is_there(self, path: Path) -> bool:
+        return path.exists()
+
     def listed(self, folder: Path) -> Mapping[Path, Listed]:
         found: dict[Path, Listed] = {}
         for parent, _, names in os.walk(folder):
             for name in names:
-                path = Path(parent, name)
-                try:
-                    about = path.stat()
-                except FileNotFoundError:  # removed meanwhile
-                    continue
-                found[path] = Listed(about.st_size, about.st_mtime)
+                about = self.about(path := Path(parent, name))
+                if about is not None:  # else it was removed meanwhile
+                    found[path] = about
         return found
 
     def folders(self, folder: Path) -> Mapping[Path, float]:
@@ -155,11 +201,8 @@ class LocalStore:
         for path in paths:
             path.unlink(missing_ok=True)
 
-    def remove_folder(self, folder: Path) -> None:
-        """It is there as a whole, or not at all."""
-        going = folder.with_name(f"~{uuid.uuid4().hex}")
-        folder.rename(going)
-        shutil.rmtree(going, ignore_errors=True)
+    def trim(self, folder: Path, listed: Collection[Path], before: float) -> None:
+        pass
 
     def touch(self, paths: Iterable[Path]) -> None:
         for path in paths:

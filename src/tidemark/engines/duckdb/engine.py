@@ -77,6 +77,17 @@ def release(path: str, owner: object) -> None:
             del _open_paths[path]
 
 
+@contextmanager
+def copying_of(path: str) -> Iterator[str]:
+    """The real path of a file that this process does not have open, and does not open meanwhile."""
+    real = real_path(path)
+    with _open_paths_lock:
+        if real in _open_paths:
+            raise _in_use(path)
+        _must_be_duckdb(real)
+        yield real
+
+
 def reopened(path: str) -> duckdb.DuckDBPyConnection:
     """Another connection to a file that this process has open, after DuckDB gave the first one up."""
     connection = _connect_file(path, real_path(path))

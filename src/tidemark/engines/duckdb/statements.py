@@ -21,8 +21,7 @@ from tidemark.engines.duckdb.embedded import GivenTables
 from tidemark.engines.duckdb.settings import RULES_OF_AUDITS, configure, use
 from tidemark.engines.engine import ByTables, Iteration
 from tidemark.engines.limits import DuckDBLimits
-from tidemark.engines.sqltext.compiler import Compiler
-from tidemark.engines.sqltext.recursion import given_to, iteration_text
+from tidemark.engines.sqltext.compiler import Compiler, given_to, iteration_text
 from tidemark.storage import delta as delta_tables
 
 STATEMENTS_KEPT: Final = 2_048

@@ -18,15 +18,23 @@ from functools import partial
 from pathlib import Path
 
 from tidemark.engines.engine import Checked
-from tidemark.engines.spark.delta_log import LOG
-from tidemark.engines.spark.integrity import problem_of
-from tidemark.engines.spark.lake import FORMAT, OWN, Lake, marker_text
+from tidemark.engines.spark.delta_log import LOG, standing_from
+from tidemark.engines.spark.integrity import mirror, problem_of
+from tidemark.engines.spark.lake import FORMAT, OWN, Lake, marker_text, seals_path
 from tidemark.engines.spark.load import files_of
 from tidemark.engines.spark.records import DataFile
 from tidemark.engines.spark.relations import Relation, apply
-from tidemark.engines.spark.seals import Seal, Seals, damaged, verify_published
+from tidemark.engines.spark.seals import (
+    Seal,
+    Seals,
+    damaged,
+    tail_of,
+    verify_parts,
+    verify_published,
+    verify_transactions,
+)
 from tidemark.engines.spark.session import Options
-from tidemark.engines.spark.transactions import TransactionRow, Transactions
+from tidemark.engines.spark.transactions import StoredTransactions, TransactionRow
 from tidemark.errors import TidemarkError
 from tidemark.storage.disk import copy_checked, replace, sync
 
@@ -49,6 +57,7 @@ def begin(lake: Lake, target: Path, files: Iterable[Needed], sealed: Iterable[Pa
     seals = {path.relative_to(lake.root).as_posix(): _seal(lake, path) for path in sealed}
     wanted = [*files, *(Needed(name, seal.size, seal.checksum) for name, seal in seals.items())]
     held = lake.backing / uuid.uuid4().hex
+    lake.store.fetch((lake.root / file.path, file.size) for file in wanted)
     try:
         for file in wanted:
             link = held / file.path
@@ -57,11 +66,13 @@ def begin(lake: Lake, target: Path, files: Iterable[Needed], sealed: Iterable[Pa
     except BaseException:
         shutil.rmtree(held, ignore_errors=True)
         raise
-    return lambda: _finish(held, target, wanted, seals)
+    epoch = lake.epoch
+    return lambda: _finish(held, target, wanted, seals, epoch)
 
 
-def _finish(held: Path, target: Path, wanted: list[Needed], seals: dict[str, Seal]) -> None:
+def _finish(held: Path, target: Path, wanted: list[Needed], seals: dict[str, Seal], epoch: int) -> None:
     draft = target.with_name(f".{target.name}.{uuid.uuid4().hex}.draft")
+    sealed = seals_path(draft, epoch)
     try:
         for file in wanted:
             copy = draft / file.path
@@ -70,12 +81,12 @@ def _finish(held: Path, target: Path, wanted: list[Needed], seals: dict[str, Sea
             if found != (file.size, found[1] if file.checksum is None else file.checksum):
                 raise damaged(file.path, "it is not what was written, and cannot be copied")
         (draft / OWN).mkdir(parents=True, exist_ok=True)
-        replace(draft / OWN / "seals", b"")
-        Seals(draft, draft / OWN / "seals").put({draft / name: seal for name, seal in seals.items()})
+        replace(sealed, b"")
+        Seals(draft, sealed).put({draft / name: seal for name, seal in seals.items()})
         replace(draft / OWN / "lake.json", marker_text(FORMAT))
         for folder, _, _ in os.walk(draft):
             sync(Path(folder))
-        sync(draft / OWN / "seals")
+        sync(sealed)
         draft.rename(target)
         sync(target.parent)
     except OSError as error:
@@ -124,7 +135,11 @@ def _checked(lake: Lake, tell: Callable[[str], None]) -> Checked:
     sealed = [path for path in lake.seals.under(lake.transactions) if path.exists()]
     damage = [problem for path in sealed if (problem := _problem(partial(lake.seals.verify, path)))]
     try:
-        rows = Transactions(lake.transactions, Options(), lake.seals, lake.store).rows()
+        lake.seals.owe(tail_of(lake.transactions, lake.seals).whole)  # which needs no seal to be known as whole
+        base = verify_transactions(lake.transactions, lake.seals)
+        stored = StoredTransactions(lake.transactions, Options(), standing_from(lake.transactions, base))
+        verify_parts(lake.transactions, stored.parts, lake.seals)
+        rows = stored.rows()
     except TidemarkError as error:
         return Checked(tuple(dict.fromkeys([*damage, error.message])), files=len(sealed))
     relations = _stored(rows)
@@ -148,10 +163,12 @@ def _stored(rows: list[TransactionRow]) -> dict[str, Relation]:
 
 
 def _of_relation(lake: Lake, relation: Relation, files: set[DataFile]) -> Iterator[str]:
+    lake.store.fetch((lake.root / relation.directory / file.path, file.size_bytes) for file in files)
     for file in sorted(files, key=lambda file: file.path):
         problem = problem_of(lake.root, relation.directory, file)
         if problem is not None:
             yield problem.message
+    mirror(lake.store, lake.root / relation.directory, parts=False)
     published = _problem(lambda: verify_published(lake.root / relation.directory, lake.seals))
     if published:
         yield f"{published} (it is for other readers: if {relation.directory}/{LOG} is removed, it is written anew)"

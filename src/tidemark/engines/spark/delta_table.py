@@ -13,20 +13,19 @@ import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake import Schema as DeltaSchema
 
-from tidemark.engines.spark import delta_log
-from tidemark.engines.spark.delta_log import LOG
+from tidemark.engines.spark.delta_log import APPLICATION, CHECKPOINT, LOG, Action, checkpoints, version_of
+from tidemark.engines.spark.delta_log import checkpoint_of as point_of
 from tidemark.engines.spark.relations import Relation
 from tidemark.storage.publishing import statistics
 from tidemark.storage.store import Listed
 
-APPLICATION: Final = "tidemark"
 VERSION: Final = "tidemark.version"
 RELATION: Final = "tidemark.relation"
 FEED: Final = "delta.enableChangeDataFeed"
@@ -37,8 +36,6 @@ _NO_FEED: Final = frozenset({CHANGE_TYPE, "_commit_version", "_commit_timestamp"
 """What Delta calls the columns of change data. A relation with a column of such a name has none."""
 _KEPT_FILES: Final = {"delta.deletedFileRetentionDuration": "interval 36500 days"}
 """The log still needs files that a merge replaced: a foreign VACUUM must leave them."""
-
-Action = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -97,7 +94,7 @@ def standing_of(table: Path) -> Standing:
         },
         {file.path: file for file in files},
         VERSION in last,
-        max(delta_log.checkpoints(table), default=-1),
+        max(checkpoints(table), default=-1),
         last.get("timestamp"),
     )
 
@@ -185,36 +182,6 @@ def encoded(actions: Iterable[Action]) -> bytes:
     return b"".join(json.dumps(action, separators=(",", ":")).encode() + b"\n" for action in actions)
 
 
-_MAP: Final = pa.map_(pa.string(), pa.string())
-_TEXTS: Final = pa.list_(pa.string())
-_CHECKPOINT: Final = pa.schema(
-    {
-        "txn": pa.struct({"appId": pa.string(), "version": pa.int64(), "lastUpdated": pa.int64()}),
-        "add": pa.struct(
-            {
-                **{"path": pa.string(), "partitionValues": _MAP, "size": pa.int64(), "modificationTime": pa.int64()},
-                **{"dataChange": pa.bool_(), "stats": pa.string()},
-            }
-        ),
-        "remove": pa.struct({"path": pa.string(), "deletionTimestamp": pa.int64(), "dataChange": pa.bool_()}),
-        "metaData": pa.struct(
-            {
-                **{"id": pa.string(), "name": pa.string(), "description": pa.string()},
-                "format": pa.struct({"provider": pa.string(), "options": _MAP}),
-                **{"schemaString": pa.string(), "partitionColumns": _TEXTS, "configuration": _MAP},
-                "createdTime": pa.int64(),
-            }
-        ),
-        "protocol": pa.struct(
-            {
-                **{"minReaderVersion": pa.int32(), "minWriterVersion": pa.int32()},
-                **{"readerFeatures": _TEXTS, "writerFeatures": _TEXTS},
-            }
-        ),
-    }
-)
-
-
 def checkpoint_of(table: Path, standing: Standing) -> bytes:
     """A checkpoint of the last entry: all that the log says. Files that were removed are not named, since a foreign
     VACUUM leaves them by their age."""
@@ -225,7 +192,7 @@ def checkpoint_of(table: Path, standing: Standing) -> bytes:
         stats = statistics(table / file.path) if file.stats is None else file.stats
         rows.append(file.action(is_change=False, stats=stats))
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(rows, schema=_CHECKPOINT), sink, compression="snappy", store_schema=False)
+    pq.write_table(pa.Table.from_pylist(rows, schema=CHECKPOINT), sink, compression="snappy", store_schema=False)
     data: bytes = sink.getvalue().to_pybytes()
     return data
 
@@ -233,8 +200,8 @@ def checkpoint_of(table: Path, standing: Standing) -> bytes:
 def outdated(found: Mapping[Path, Listed], before: float, most: int) -> list[Path]:
     """The entries and checkpoints that may go: those from before that time, and all but so many; a reader of the oldest
     entry that stays needs the checkpoint before it."""
-    written = {version: path for path in found if (version := delta_log.version_of(path)) is not None}
-    points = {version: path for path in found if (version := delta_log.checkpoint_of(path)) is not None}
+    written = {version: path for path in found if (version := version_of(path)) is not None}
+    points = {version: path for path in found if (version := point_of(path)) is not None}
     versions = sorted(written)
     if not versions or not points:
         return []

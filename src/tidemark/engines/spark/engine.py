@@ -46,19 +46,28 @@ from tidemark.engines.local.lookups import arranged_by_key, arranged_columns, ar
 from tidemark.engines.local.steps import evaluate_few, given_rows, nothing_stored
 from tidemark.engines.spark.backup import Needed, begin
 from tidemark.engines.spark.delta_log import LOG
+from tidemark.engines.spark.following import SharedTransactions
 from tidemark.engines.spark.frames import Intake, relation_frame
 from tidemark.engines.spark.in_process import InProcess, read_rows
 from tidemark.engines.spark.inline import Log, later_than, logged_changes
 from tidemark.engines.spark.integrity import Verified
 from tidemark.engines.spark.lake import Lake, local_path
-from tidemark.engines.spark.load import files_of, kept_after, replay, settled_at, sweep
+from tidemark.engines.spark.load import (
+    clear,
+    files_of,
+    kept_after,
+    replay,
+    set_aside,
+    settled_at,
+    sweep,
+    sweep_directories,
+)
 from tidemark.engines.spark.merge import Merger, most_due
 from tidemark.engines.spark.publish import Publications, Publisher, is_published
 from tidemark.engines.spark.records import Committed, DataFile, Merged, Noted, forgotten_after
 from tidemark.engines.spark.relations import Relation, Relations, apply
 from tidemark.engines.spark.routing import iterates_in_process, runs_in_process, without_empty
 from tidemark.engines.spark.session import Options, local_session, require_java
-from tidemark.engines.spark.shared import SharedTransactions
 from tidemark.engines.spark.stage import Stager, Staging
 from tidemark.engines.spark.statements import Statements
 from tidemark.engines.spark.transactions import COMMIT_UNKNOWN, TransactionRow
@@ -167,7 +176,7 @@ class SparkEngine:
         self._unforgotten = 0
         self._kept: dict[str, pa.Table] = {}
         self._lock = threading.RLock()
-        self._lake = Lake(lake_path, dict(self.options.storage))
+        self._lake = Lake(lake_path, dict(self.options.storage), takeover=self.options.takeover)
         try:
             self._verified = Verified(self._lake.store)
             self._transactions = self._opened_transactions()
@@ -178,12 +187,15 @@ class SparkEngine:
         except BaseException:
             self._lake.close()
             raise
-        start: Callable[[], SparkSession] = local_session if session is None else lambda: session
+        has_s3a = dict(self.options.storage).get("spark") == "s3a"
+        start: Callable[[], SparkSession] = (
+            partial(local_session, has_s3a=has_s3a) if session is None else lambda: session
+        )
         self._statements = Statements(start, self._verified, self.options)
-        self._intake = Intake(self._verified, self._statements, self.options, [])
+        self._intake = Intake(self._verified, self._statements, self.options, lambda: self._lake.epoch, [])
         self._merger = Merger(self.options, self._in_process, self._statements)
         self._tiny = Tiny(self._verified)
-        publisher = Publisher(self._lake.store, self._lake.seals, self.options)
+        publisher = Publisher(self._lake, self.options, lambda: self._transactions.must_hold())
         self._publications = Publications(publisher, Pace(self.options.publish), self._net_since)
         self._swept = time.monotonic()
         self._start = start
@@ -227,9 +239,7 @@ class SparkEngine:
             return self._read()[1]
 
     def _opened_transactions(self) -> SharedTransactions:
-        return SharedTransactions(
-            self._lake.transactions, self.options, self._lake.seals, self._lake.store, is_sealed=self._lake.is_sealed
-        )
+        return SharedTransactions(self._lake, self.options)
 
     def _read(self) -> tuple[list[TransactionRow], Loaded]:
         """Read the records, and let memory be what they say."""
@@ -344,7 +354,8 @@ class SparkEngine:
         with self._lock:
             if commit.version <= self.version:
                 raise ValueError(f"version {commit.version} is not after {self.version}")
-            staging = Staging(self._verified, power=self.options.power)
+            self._transactions.must_hold()  # before anything is written for it
+            staging = Staging(self._verified, self._lake.epoch, power=self.options.power)
             adopt = self._intake.adopt
             stager = Stager(self._lake, self.options, staging, self._statements, self._in_process, adopt)
             with staging.discarded_on_failure():
@@ -465,6 +476,7 @@ class SparkEngine:
     def staged(self, relation: str, frame: object) -> Rows | None:
         with self._lock:
             self._must_be_open()
+            self._transactions.must_hold()
             return self._intake.taken(cast("DataFrame", frame), self._relations[relation])
 
     def compared(self, relation: str, plan: Plan, given: Mapping[str, pa.Table]) -> Rows:
@@ -476,6 +488,8 @@ class SparkEngine:
         with self._lock:
             self._must_be_open()
             found = self._relations[relation]
+            if not self._lake.store.is_local:
+                self._statements.ask(lambda: self._statements.session)  # which tells how Spark gets to the bucket
             return relation_frame(cast("SparkSession", session or self._start()), found, self._verified)
 
     def publications(self) -> list[Publication]:
@@ -523,8 +537,13 @@ class SparkEngine:
 
     def _sweep(self, rows: list[TransactionRow]) -> None:
         self._swept = time.monotonic()
+        self._transactions.must_hold(is_asked=True)
         kept = self._publications.publisher.files() | self._intake.names()
-        sweep(self._lake.store, self._relations, rows, self.options, kept)
+        sweep(self._lake, self._relations, rows, self.options, kept)
+        with self._lake.taking_place():
+            self._transactions.must_hold(is_asked=True)
+            unused = sweep_directories(self._lake, self._relations, self.options)
+        clear(unused)
 
     def times(self) -> pa.Table:
         with self._lock:
@@ -627,7 +646,9 @@ class SparkEngine:
         ``is_due`` are merged even if they have no tail."""
         failures = list[Exception]()
         due = [relation for relation in relations if relation.tail or is_due]
-        staging = Staging(self._verified, power=self.options.power)
+        if due:
+            self._transactions.must_hold()
+        staging = Staging(self._verified, self._lake.epoch, power=self.options.power)
         with staging.discarded_on_failure():
             records, after = list[Merged](), self._relations
             for relation in due:
@@ -693,7 +714,7 @@ class SparkEngine:
         for relation in self._relations.values():
             log = self._lake.root / relation.directory / LOG
             if not is_published(relation) and log.is_dir():
-                shutil.rmtree(log, ignore_errors=True)
+                shutil.rmtree(log, ignore_errors=True)  # a state that is created has none, so that no other comes
                 self._lake.seals.drop(log.parent)
 
     def _append(self, staging: Staging, append: Callable[[], object]) -> None:
@@ -712,7 +733,10 @@ class SparkEngine:
             # Another relation goes on there. Who reads the files of this one has as long as for what nobody names.
             self._lake.store.touch(folder / file.path for file in relation.files)
         elif not self._lending.lent:  # else somebody may read it: the next opening sweeps it away
-            self._lake.store.remove_folder(folder)
+            with self._lake.taking_place():
+                self._transactions.must_hold(is_asked=True)
+                going = set_aside(self._lake, folder)
+            clear([going])
             self._publications.publisher.gone(relation.directory)
 
     def _try(self, what: str, action: Callable[[], object], *, is_risky: bool = False) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
@@ -82,10 +82,10 @@ def _base(session: SparkSession, relation: Relation, verified: Verified, names: 
         return None
     fields = zip(relation.columns, relation.schema.types, strict=True)
     schema = ", ".join(f"{quote(name)} {spark_type(type)}" for name, type in fields)
-    verified.must_be_whole(relation.directory, relation.files)
-    paths = [(verified.root / relation.directory / file.path).as_posix() for file in relation.files]
+    paths = verified.spark_paths(relation.directory, relation.files)
     reader = session.read.schema(schema)
-    for name, value in _READING.items():
+    reaching = verified.store.spark_settings() if verified.store.is_far else {}
+    for name, value in {**_READING, **reaching}.items():
         reader = reader.option(name, value)
     return reader.parquet(*paths).toDF(*names)
 
@@ -199,6 +199,7 @@ class Intake:
     verified: Verified
     statements: Statements
     options: Options
+    epoch: Callable[[], int]
     live: list[Staging]
 
     def taken(self, frame: DataFrame, relation: Relation) -> Rows | None:
@@ -248,7 +249,7 @@ class Intake:
     @contextmanager
     def _staging(self) -> Iterator[Staging]:
         """What is staged here is thrown away if staging fails."""
-        staging = Staging(self.verified, power=self.options.power)
+        staging = Staging(self.verified, self.epoch(), power=self.options.power)
         self.live.append(staging)
         try:
             yield staging
@@ -277,12 +278,11 @@ class Intake:
     def _entries(self, frame: DataFrame, relation: Relation, staging: Staging) -> tuple[DataFile, ...]:
         return staging.frame(relation.directory, frame.toDF(*relation.columns, WEIGHT), f"{CHANGES}/")
 
-    def _paths(self, files: tuple[DataFile, ...], relation: Relation) -> list[str]:
-        return [(self.verified.root / relation.directory / file.path).as_posix() for file in files]
-
     def _leaving(self, entries: tuple[DataFile, ...], relation: Relation) -> pa.Table:
         """The entries that leave. They stay here until the relation is merged, so there may not be too many."""
-        found = ds.dataset(self._paths(entries, relation), format="parquet", partitioning=None)
+        self.verified.must_be_whole(relation.directory, entries)
+        paths = [(self.verified.root / relation.directory / file.path).as_posix() for file in entries]
+        found = ds.dataset(paths, format="parquet", partitioning=None)
         only = ds.field(WEIGHT) < 0
         count = found.count_rows(filter=only)
         if count > MOST_READ:
@@ -297,7 +297,7 @@ class Intake:
     def _coming(self, entries: tuple[DataFile, ...], relation: Relation, staging: Staging) -> tuple[DataFile, ...]:
         """The rows that come, each as often as its entry says."""
         reader = self.statements.session.read
-        frame = reader.parquet(*self._paths(entries, relation)).where(f.col(WEIGHT) > 0)
+        frame = reader.parquet(*self.verified.spark_paths(relation.directory, entries)).where(f.col(WEIGHT) > 0)
         copies = f.explode(f.array_repeat(f.lit(0), f.col(WEIGHT).cast("int"))).alias("tidemark_copy")
         names = [f.col(quote(name)) for name in relation.columns]
         return staging.frame(relation.directory, frame.select(*names, copies).drop("tidemark_copy"))

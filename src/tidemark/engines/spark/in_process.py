@@ -27,8 +27,7 @@ from tidemark.engines.spark.integrity import Verified
 from tidemark.engines.spark.records import DataFile
 from tidemark.engines.spark.relations import Relation, Relations
 from tidemark.engines.sqltext.blocks import FromItem, names_of
-from tidemark.engines.sqltext.compiler import Compiler
-from tidemark.engines.sqltext.recursion import given_to, iteration_text
+from tidemark.engines.sqltext.compiler import Compiler, given_to, iteration_text
 from tidemark.storage import delta as deltas
 
 MEMORY_SHARE: Final = "40%"

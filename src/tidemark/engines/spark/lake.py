@@ -1,20 +1,22 @@
 """The lake folder: its marker, its lock, and where everything lies in it.
 
 _tidemark/lake.json        the marker: this folder is a Tidemark lake, of that format
-_tidemark/seals            sizes and checksums of the files of Delta logs (``seals.py``)
-_tidemark/lock             held while a process has the lake open
-_tidemark/spill/           scratch of statements that are running
+_tidemark/seals-N          sizes and checksums of the files of Delta logs (``seals.py``), as the writer of epoch N knows
+_tidemark/lock             held while a process has the lake open to write (``storage/holder.py``)
+_tidemark/removing         held while a folder goes whose name may be taken again
+_tidemark/spill/N/         scratch of statements that are running, of the writer of epoch N
 _tidemark/backing/         hard links of what a backup is copying
 _tidemark/transactions/    the Delta table of transactions, whose rows are the commits
 tables/<name>/             one Delta table for each table and view
 states/<name>/             the same for inner states
 
 Names that are safe on every file system and in every Delta reader.
+
+Who only reads a lake takes no lock, and writes nothing below it: its scratch is a temporary folder.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -22,21 +24,22 @@ import re
 import shutil
 import tempfile
 import zlib
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 from urllib.parse import unquote, urlparse
 
 from tidemark.engines.opening import damaged as cannot_be_read
 from tidemark.engines.opening import must_be_a_place
-from tidemark.engines.spark.delta_log import LOG
+from tidemark.engines.spark.delta_log import LOG, checkpoints, standing_from
 from tidemark.engines.spark.integrity import mirror
-from tidemark.engines.spark.seals import Seals, damaged
+from tidemark.engines.spark.seals import LAST_CHECKPOINT, Seals, damaged
 from tidemark.errors import TidemarkError
-from tidemark.storage.bucket import Bucket, is_url, place_of
 from tidemark.storage.disk import replace
-from tidemark.storage.store import LocalStore, Store
+from tidemark.storage.heartbeat import Heartbeat
+from tidemark.storage.holder import FileHolder
+from tidemark.storage.store import LocalStore, Store, is_url
 
 PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-")
 LONGEST: Final = 120
@@ -81,32 +84,51 @@ def column_names(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(result)
 
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 UNSEALED: Final = 1
-"""The format before there were seals. Such a lake is sealed as it is when it is opened."""
+"""The format before there were seals. Such a lake is sealed as it is when it is opened. That of the second had no
+epochs: a Tidemark that knows none must not write to a lake in which others go by them."""
 OWN: Final = "_tidemark"
 TABLES: Final = "tables"
 STATES: Final = "states"
 UNREADABLE: Final = frozenset("[]{}*?^|%\\")
+SEALS: Final = "seals"
 
 
-_BEFORE_MARKER: Final = ("lock", "lake.draft", "lake.json.draft", "seals", "seals.draft")
+_BEFORE_MARKER: Final = re.compile(
+    r"lock|\.[0-9a-f]+\.lock|removing|lake\.draft|lake\.json\.draft|seals(-\d+)?(\.draft)?"
+)
 """What may be there when the creation of a lake was cut short."""
 
 
 class Lake:
-    """An open lake folder. Opening takes the lock; ``close`` gives it back and removes a temporary lake."""
+    """An open lake folder. Opening takes the lock, unless it is only read; ``close`` gives it back and removes a
+    temporary lake. ``takeover`` takes the place of a writer that may be alive."""
 
-    def __init__(self, path: str | os.PathLike[str] | None = None, storage: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        storage: Mapping[str, str] | None = None,
+        *,
+        takeover: bool = False,
+        read_only: bool = False,
+    ) -> None:
         self.temporary = path is None
         self.store = _store_of(path, storage or {})
         self.root = self.store.root
         self.is_sealed = True
-        self._lock: IO[str] | None = None
+        self.epoch = 0
+        """That of the writer, once it has taken one."""
+        self._format: int | None = None
+        self._holder: FileHolder | Heartbeat | None = None
+        self._scratch: Path | None = None
         try:
             if not self.store.is_local:
-                _bring(self.store)
-            self._open()
+                _bring(self.store, may_make=not read_only)
+            if read_only:
+                self._open_to_read()
+            else:
+                self._open(takeover=takeover)
         except BaseException:
             self.close()
             raise
@@ -120,18 +142,14 @@ class Lake:
         return self.root / OWN / "lake.json"
 
     @property
-    def seals_path(self) -> Path:
-        return self.root / OWN / "seals"
-
-    @property
     def spill(self) -> Path:
         """Where statements in this process put what does not fit into memory."""
-        return self.root / OWN / "spill"
+        return self._scratch or self.root / OWN / "spill" / str(self.epoch)
 
     @property
     def backing(self) -> Path:
         """Where backups hold on to the files that they copy."""
-        return self.root / OWN / "backing"
+        return self._scratch or self.root / OWN / "backing"
 
     def directory(self, relation: str, *, internal: bool) -> str:
         """The folder of a relation to be created, relative to the root.
@@ -144,12 +162,14 @@ class Lake:
     def close(self) -> None:
         if self.temporary:
             shutil.rmtree(self.root, ignore_errors=True)
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+        if self._holder is not None:
+            self._holder.close()
+            self._holder = None
         self.store.close()
 
-    def _open(self) -> None:
+    def _open(self, *, takeover: bool) -> None:
         marker = self.marker
         must_be_a_place(self.root, folder=True)
         self._refuse_foreign(marker)
@@ -157,23 +177,82 @@ class Lake:
             self._check(marker)  # before anything is written
             self._must_have_its_transactions()
         (self.root / OWN).mkdir(parents=True, exist_ok=True)
-        self._lock = self._locked()
-        for scratch in (self.spill, self.backing):
+        hold = FileHolder if self.store.is_local else Heartbeat
+        self._holder = hold(self.store, self.root / OWN, takeover=takeover)
+        for scratch in (self.root / OWN / "spill", self.backing):
             shutil.rmtree(scratch, ignore_errors=True)
-        if marker.exists():
-            self.is_sealed = self._check(marker) != UNSEALED
-        if not marker.exists() or not self.is_sealed:
-            replace(self.seals_path, b"")
-        if not marker.exists():
+        found = self._check(marker) if marker.exists() else None
+        self.is_sealed = found != UNSEALED
+        if found is None or not self.is_sealed:
+            replace(seals_path(self.root, 0), b"")
+        self._format = found
+        if found is None:
             self.mark()
-        self.seals = Seals(self.root, self.seals_path)
+        self.seals = self.read_seals()
         for name in (TABLES, STATES):
             (self.root / name).mkdir(exist_ok=True)
+
+    def _open_to_read(self) -> None:
+        if not must_be_a_place(self.root, folder=True) or not self.marker.exists():
+            raise TidemarkError(
+                "not_a_database",
+                f"there is no lake at {self.store.url} that could be read",
+                hint="read_only=True opens a lake that is there; whoever writes it makes it",
+            )
+        if self._check(self.marker) == UNSEALED:
+            raise TidemarkError(
+                "format",
+                f"{self.root} was written by an earlier Tidemark, without checksums",
+                hint="open it to write once, which gives it some",
+            )
+        self._must_have_its_transactions()
+        self._scratch = Path(tempfile.mkdtemp(prefix="tidemark-reader-"))
+        self.seals = self.read_seals()
+
+    def read_seals(self) -> Seals:
+        """The seals of the last writer, as they are now. Those of a lake in a bucket are of the copies of its log on
+        this machine, which is brought here for it."""
+        if not self.store.is_local:
+            return _seals_of_copies(self.store, self.transactions)
+        while True:
+            found = seals_files(self.root)
+            newest = found[max(found)] if found else seals_path(self.root, 0)
+            try:
+                return Seals(self.root, newest)
+            except TidemarkError:
+                if seals_files(self.root).keys() == found.keys():
+                    raise  # else there is a new writer, which has written its own
+
+    @contextmanager
+    def taking_place(self) -> Iterator[None]:
+        """While something goes whose name may be taken again, or while an epoch is taken."""
+        assert self._holder is not None
+        with self._holder.removing():
+            yield
+
+    def must_know_epochs(self) -> None:
+        """Before an epoch is taken the marker says so: an earlier Tidemark, which knows none, is kept out."""
+        if self.is_sealed and self._format != FORMAT:
+            self.mark()
+
+    def last_epoch(self) -> int:
+        """The last one that has a file of seals."""
+        return max(seals_files(self.root), default=0)
+
+    def take(self, epoch: int) -> None:
+        """Go on as the writer of an epoch that is taken, with a file of seals of its own: that of the writer before is
+        not written any more by anybody who matters."""
+        self.epoch = epoch
+        path = seals_path(self.root, epoch)
+        self.seals = self.read_seals().moved_to(path)
+        for before, old in seals_files(self.root).items():
+            if before < epoch:
+                old.unlink(missing_ok=True)
 
     def mark(self) -> None:
         """Write the marker: from here on this is a lake of the newest format, which has seals."""
         self.store.replace(self.marker, marker_text(FORMAT))
-        self.is_sealed = True
+        self.is_sealed, self._format = True, FORMAT
 
     def _refuse_foreign(self, marker: Path) -> None:
         """A folder with anything in it must be a lake, or one whose creation was cut short before its marker."""
@@ -184,7 +263,7 @@ class Lake:
         if any(entry.name != OWN for entry in self.root.iterdir()):
             raise _not_a_lake(self.root, "it has other things in it")
         started = self.root / OWN
-        if started.exists() and any(entry.name not in _BEFORE_MARKER for entry in started.iterdir()):
+        if started.exists() and any(not _BEFORE_MARKER.fullmatch(entry.name) for entry in started.iterdir()):
             raise _not_a_lake(self.root, "its marker is missing")
 
     def _must_have_its_transactions(self) -> None:
@@ -194,19 +273,6 @@ class Lake:
         folders = (self.root / name for name in (TABLES, STATES))
         if any(next(folder.iterdir(), None) is not None for folder in folders if folder.is_dir()):
             raise cannot_be_read(self.root, f"{self.transactions} has lost its Delta log")
-
-    def _locked(self) -> IO[str]:
-        lock = open(self.root / OWN / "lock", "a+")  # noqa: SIM115 (held until the lake is closed)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            lock.close()
-            raise TidemarkError(
-                "in_use",
-                f"{self.root} is in use by another connection",
-                hint="close it there first; one connection at a time may open a lake",
-            ) from error
-        return lock
 
     def _check(self, marker: Path) -> int:
         """The format of the lake."""
@@ -228,11 +294,24 @@ class Lake:
         return version
 
 
+def seals_path(root: Path, epoch: int) -> Path:
+    """The file of seals of an epoch; that of lakes which had none yet has no number."""
+    return root / OWN / (f"{SEALS}-{epoch}" if epoch else SEALS)
+
+
+def seals_files(root: Path) -> dict[int, Path]:
+    """The files of seals that are there, by epoch: one, but for the moments in which an epoch is taken."""
+    names = ((re.fullmatch(rf"{SEALS}(?:-(\d+))?", path.name), path) for path in (root / OWN).iterdir())
+    return {int(match.group(1) or 0): path for match, path in names if match is not None}
+
+
 def _store_of(path: str | os.PathLike[str] | None, storage: Mapping[str, str]) -> Store:
     if path is None:
         return LocalStore(Path(tempfile.mkdtemp(prefix="tidemark-lake-")))
     text = os.fspath(path)
     if is_url(text):
+        from tidemark.storage.bucket import Bucket, place_of  # its library is loaded by those who need it
+
         return Bucket(place_of(text, storage))
     if storage:
         raise TidemarkError(
@@ -241,7 +320,7 @@ def _store_of(path: str | os.PathLike[str] | None, storage: Mapping[str, str]) -
     return LocalStore(local_path(path))
 
 
-def _bring(store: Store) -> None:
+def _bring(store: Store, *, may_make: bool) -> None:
     """Let the folder of this machine look as the lake in the bucket does, which is made if nothing is there. What the
     last process left of its own there goes."""
     own, marker = store.root / OWN, store.root / OWN / "lake.json"
@@ -252,16 +331,31 @@ def _bring(store: Store) -> None:
         elif entry.is_file():
             entry.unlink()
     store.fetch([(marker, -1)], is_stale=True)
-    if not marker.exists():
+    if not marker.exists() and may_make:
         if store.listed(store.root):
             raise _not_a_lake(store.url, "it has other things in it")
         with suppress(FileExistsError):  # somebody else makes it just now
             store.put_new(marker, marker_text(FORMAT), is_synced=False)
         store.fetch([(marker, -1)], is_stale=True)
+    if not marker.exists():
+        return
     mirror(store, own / "transactions", parts=True)
     if not (own / "transactions" / LOG).is_dir() and store.listed(store.root / TABLES):
         raise cannot_be_read(store.url, "its table of transactions has lost its Delta log")
-    replace(own / "seals", b"")
+
+
+def _seals_of_copies(store: Store, table: Path) -> Seals:
+    """Bring a table of transactions here, and seal what came: it was compared with its own checksums."""
+    mirror(store, table, parts=True)
+    epoch = standing_from(table, max(checkpoints(table), default=-1)).epoch
+    for old in seals_files(store.root).values():
+        old.unlink()
+    path = seals_path(store.root, epoch)
+    replace(path, b"")
+    found = Seals(store.root, path)
+    files = (path for folder in (table, table / LOG) if folder.is_dir() for path in sorted(folder.iterdir()))
+    found.add(path for path in files if path.is_file() and path.name != LAST_CHECKPOINT)
+    return found
 
 
 def marker_text(version: int) -> bytes:

@@ -14,26 +14,28 @@ table's own log goes back, what readers of its change data need: files of change
 
 from __future__ import annotations
 
+import shutil
 import time
+import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 
-from tidemark.engines.spark.delta_log import LOG, version_of
+from tidemark.engines.spark.delta_log import LOG, epoch_of, version_of
 from tidemark.engines.spark.delta_table import CHANGE_DATA
 from tidemark.engines.spark.in_process import read_entries
 from tidemark.engines.spark.inline import Small
 from tidemark.engines.spark.integrity import Verified
-from tidemark.engines.spark.lake import STATES, TABLES
+from tidemark.engines.spark.lake import STATES, TABLES, Lake
 from tidemark.engines.spark.records import Altered, Changed, Committed, DataFile, Merged, Noted, forgotten_after
 from tidemark.engines.spark.relations import Relation, Relations, apply
 from tidemark.engines.spark.session import Options
 from tidemark.engines.spark.stage import REWRITTEN
 from tidemark.engines.spark.transactions import TransactionRow
 from tidemark.storage import delta as deltas
-from tidemark.storage.store import Listed, Store
+from tidemark.storage.store import Listed
 from tidemark.storage.streams import from_bytes, read_many
 
 NEVER: Final = 2**63 - 1
@@ -106,13 +108,14 @@ def settled_at(rows: Iterable[TransactionRow]) -> dict[str, int]:
 
 
 def sweep(
-    store: Store,
-    relations: Relations,
-    rows: Iterable[TransactionRow],
-    options: Options,
-    published: Collection[str] = (),
+    lake: Lake, relations: Relations, rows: Iterable[TransactionRow], options: Options, published: Collection[str] = ()
 ) -> list[Path]:
-    """Remove what may go now, and say what it was; ``published`` are files that other readers are told of."""
+    """Remove what may go now, and say what it was; ``published`` are files that other readers are told of.
+
+    Whoever has lost its place without knowing it removes nothing that anybody needs: the names of files tell the epoch
+    of their writer, and those of later ones are left. A file of this epoch or an earlier one that no record named is
+    not named by later ones, since nobody but its writer could, who can append no more.
+    """
     rows = list(rows)
     # File names are never used twice, so the name alone tells, whatever relation it is of.
     names = {file.path for files in files_of(relations, rows).values() for file in files} | {*published}
@@ -120,12 +123,12 @@ def sweep(
     now = time.time()
     removed = []
     for relation in relations.values():
-        folder = store.root / relation.directory
-        found = store.listed(folder)
+        folder = lake.root / relation.directory
+        found = lake.store.listed(folder)
         feed_wait = min(options.keep_feed_seconds, now - _oldest_entry(found) + options.sweep_after_seconds)
         for path, about in found.items():
             name = path.relative_to(folder).as_posix()
-            if name in names or name.startswith(f"{LOG}/"):
+            if name in names or epoch_of(name) > lake.epoch or name.startswith(f"{LOG}/"):
                 continue
             since, wait = replaced.get(name), float(options.keep_merged_seconds)
             if name.startswith(CHANGE_DATA) or (since is not None and not name.startswith(REWRITTEN)):
@@ -134,8 +137,9 @@ def sweep(
                 since, wait = about.modified, options.sweep_after_seconds
             if now - since > wait:
                 removed.append(path)
-    store.remove(removed)
-    return removed + _sweep_directories(store, relations, now - options.sweep_after_seconds)
+        lake.store.trim(folder, found.keys(), now - options.sweep_after_seconds)
+    lake.store.remove(removed)
+    return removed
 
 
 def files_of(relations: Relations, rows: Sequence[TransactionRow]) -> dict[str, set[DataFile]]:
@@ -173,13 +177,36 @@ def _oldest_entry(found: Mapping[Path, Listed]) -> float:
     return found[min(written)[1]].modified if written else 0.0
 
 
-def _sweep_directories(store: Store, relations: Relations, before: float) -> list[Path]:
-    """The folders of relations that were dropped, or never came to be."""
-    used = {store.root / relation.directory for relation in relations.values()}
+def sweep_directories(lake: Lake, relations: Relations, options: Options) -> list[Path]:
+    """Set the folders aside of relations that were dropped, or never came to be. No place may change hands meanwhile:
+    a relation of another writer may take the name of such a folder."""
+    before = time.time() - options.sweep_after_seconds
+    used = {lake.root / relation.directory for relation in relations.values()}
     removed = []
     for kind in (TABLES, STATES):
-        for folder, newest in store.folders(store.root / kind).items():
+        for folder, newest in lake.store.folders(lake.root / kind).items():
             if folder not in used and newest < before:
-                store.remove_folder(folder)
-                removed.append(folder)
+                removed.append(set_aside(lake, folder))
     return removed
+
+
+def set_aside(lake: Lake, folder: Path) -> Path:
+    """Rename a folder that a relation of the same name may take again: it is there as a whole, or not at all.
+
+    In a bucket nothing can be renamed. There the files go whose names tell that they are of this writer or earlier
+    ones; the log stays, which is little, and a relation of the same name goes on with it: the names of its entries are
+    used by whoever comes next, so that a writer that has lost its place might remove what is not its own.
+    """
+    going = folder.with_name(f"~{uuid.uuid4().hex}")
+    if not lake.store.is_local:
+        files = (path for path in lake.store.listed(folder) if path.parent.name != LOG)
+        lake.store.remove(path for path in files if epoch_of(path.relative_to(folder).as_posix()) <= lake.epoch)
+    if folder.exists():
+        folder.rename(going)
+    return going
+
+
+def clear(folders: Iterable[Path]) -> None:
+    """Remove folders that were set aside, whose names nobody takes."""
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)

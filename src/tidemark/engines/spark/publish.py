@@ -30,12 +30,13 @@ import pyarrow.parquet as pq
 
 from tidemark.algebra.history import CLOCK
 from tidemark.engines.spark import delta_table
-from tidemark.engines.spark.delta_log import LOG, entry_path
-from tidemark.engines.spark.delta_table import Action, Added, Standing, standing_of
+from tidemark.engines.spark.delta_log import LOG, Action, entry_path, stamped
+from tidemark.engines.spark.delta_table import Added, Standing, standing_of
 from tidemark.engines.spark.integrity import mirror
+from tidemark.engines.spark.lake import Lake
 from tidemark.engines.spark.records import DataFile
 from tidemark.engines.spark.relations import Relation, Relations
-from tidemark.engines.spark.seals import LAST_CHECKPOINT, Seal, Seals, no_panic, seal_published, verify_published
+from tidemark.engines.spark.seals import LAST_CHECKPOINT, Seal, no_panic, seal_published, verify_published
 from tidemark.engines.spark.session import Options
 from tidemark.engines.spark.stage import expand
 from tidemark.errors import TidemarkError
@@ -43,7 +44,6 @@ from tidemark.storage import delta as deltas
 from tidemark.storage.delta import as_rows
 from tidemark.storage.disk import sync
 from tidemark.storage.publishing import Pace, Publication, statistics
-from tidemark.storage.store import Store
 
 _logger = logging.getLogger("tidemark.spark")
 Changes = Callable[[Relation, int], pa.Table | None]
@@ -54,9 +54,10 @@ Changes = Callable[[Relation, int], pa.Table | None]
 class Publisher:
     """Writes the Delta tables of one lake's relations. What their logs say is read once, and then known."""
 
-    store: Store
-    seals: Seals
+    lake: Lake
     options: Options
+    must_hold: Callable[[], None]
+    """Refuses to go on if another writer has taken the place of this one."""
     standings: dict[str, Standing] = field(default_factory=dict)
     """By folder, as far as they are known for certain."""
     told: dict[str, Standing] = field(default_factory=dict)
@@ -68,16 +69,16 @@ class Publisher:
         known = self.standings.get(relation.directory)
         if known is not None:
             return known
-        table = self.store.root / relation.directory
-        mirror(self.store, table, parts=False)
+        table = self.lake.root / relation.directory
+        mirror(self.lake.store, table, parts=False)
         if not (table / LOG).is_dir():
-            self.seals.drop(table)
+            self.lake.seals.drop(table)
         elif relation.directory not in self._checked:
-            verify_published(table, self.seals)
+            verify_published(table, self.lake.seals)
         self._checked.add(relation.directory)
         with no_panic(f"{relation.directory}/{LOG}"):
             found = self.standings[relation.directory] = self.told[relation.directory] = standing_of(table)
-        seal_published(table, self.seals)
+        seal_published(table, self.lake.seals)
         return found
 
     def is_waiting(self, relation: Relation) -> bool:
@@ -113,17 +114,19 @@ class Publisher:
         return {path for standing in self.standings.values() for path in standing.files}
 
     def _published(self, relation: Relation, version: int, known: Standing, changes: Changes) -> Standing:
-        table, now = self.store.root / relation.directory, int(time.time() * 1000)
+        table, now = self.lake.root / relation.directory, int(time.time() * 1000)
         metadata, protocol = delta_table.described(relation, known)
         is_same = delta_table.same_metadata(metadata, known.metadata) and protocol == known.protocol
         wanted = {file.path for file in relation.files}
         new = [file for file in relation.files if file.path not in known.files]
-        self.store.fetch((table / file.path, file.size_bytes) for file in new)
+        self.lake.store.fetch((table / file.path, file.size_bytes) for file in new)
         coming = [_added(table, file) for file in new]
         leaving = [file for path, file in known.files.items() if path not in wanted]
         if is_same and not coming and not leaving and known.entry >= 0:
             return replace(known, version=max(version, known.version), is_ours=True)
         net = self._net(relation, known, changes) if leaving else None
+        # After the table was read: what another writer publishes later takes the place of what is put here.
+        self.must_hold()
         is_change = net is None or net.num_rows > 0
         actions = delta_table.said_of(relation.name, version, now, "WRITE" if is_change else "OPTIMIZE")
         if not is_same:
@@ -157,12 +160,12 @@ class Publisher:
             parts.append(rows.append_column(delta_table.CHANGE_TYPE, pa.repeat(pa.scalar(kind), rows.num_rows)))
         folder = table / delta_table.CHANGE_DATA
         folder.mkdir(exist_ok=True)
-        path = folder / f"cdc-{uuid.uuid4().hex}.parquet"
+        path = folder / f"{stamped('cdc-', self.lake.epoch, uuid.uuid4().hex)}.parquet"
         pq.write_table(pa.concat_tables(parts), path, compression="zstd", store_schema=False)
         if self.options.power:
             sync(path)
             sync(folder)
-        self.store.upload([path])
+        self.lake.store.upload([path])
         name = f"{delta_table.CHANGE_DATA}/{path.name}"
         return {"cdc": {"path": name, "partitionValues": {}, "size": path.stat().st_size, "dataChange": False}}
 
@@ -171,8 +174,9 @@ class Publisher:
         (table / LOG).mkdir(exist_ok=True)
         path = entry_path(table, entry)
         try:
-            self.store.put_new(path, data, is_synced=self.options.power)
+            self.lake.store.put_new(path, data, is_synced=self.options.power)
         except FileExistsError as error:
+            self.must_hold()
             raise TidemarkError(
                 "storage_failed",
                 f"{table.name}/{LOG}/{path.name} is there already: somebody else writes to this table",
@@ -182,7 +186,7 @@ class Publisher:
 
     def _sealed(self, path: Path, data: bytes) -> None:
         try:
-            self.seals.put({path: Seal(len(data), zlib.crc32(data))})
+            self.lake.seals.put({path: Seal(len(data), zlib.crc32(data))})
         except OSError:
             _logger.warning("%s could not be sealed", path.name, exc_info=True)
 
@@ -191,24 +195,26 @@ class Publisher:
         not depend on it."""
         try:
             unread = (file for file in standing.files.values() if file.stats is None)
-            self.store.fetch((table / file.path, file.size) for file in unread)
+            self.lake.store.fetch((table / file.path, file.size) for file in unread)
             data, point = delta_table.checkpoint_of(table, standing), table / LOG
             path = point / f"{standing.entry:020d}.checkpoint.parquet"
-            self.store.put_new(path, data, is_synced=self.options.power)
+            self.lake.store.put_new(path, data, is_synced=self.options.power)
             self._sealed(path, data)
-            rows = len(standing.files) + 3
-            self.store.replace(point / LAST_CHECKPOINT, b'{"version":%d,"size":%d}' % (standing.entry, rows))
+            # No hint names it: two writers, one of which has lost its place, could not agree on that. Readers look
+            # at the names in the folder.
+            self.lake.store.remove([point / LAST_CHECKPOINT])
             self._clean(table)
         except Exception:
             _logger.warning("%s could not get a checkpoint", table.name, exc_info=True)
         return replace(standing, checkpoint=standing.entry)
 
     def _clean(self, table: Path) -> None:
+        self.must_hold()
         before = time.time() - self.options.keep_feed_seconds
-        gone = delta_table.outdated(self.store.listed(table / LOG), before, self.options.keep_publications)
-        self.store.remove(gone)
+        gone = delta_table.outdated(self.lake.store.listed(table / LOG), before, self.options.keep_publications)
+        self.lake.store.remove(gone)
         if gone:
-            self.seals.forget_missing(table)
+            self.lake.seals.forget_missing(table)
 
 
 def _values(relation: Relation, added: tuple[str, ...]) -> list[object]:
@@ -330,14 +336,9 @@ class Publications:
         return [self._shown(one, version) for one in relations.values() if is_published(one)]
 
     def _shown(self, relation: Relation, version: int) -> Publication:
-        known = self.publisher.told.get(relation.directory)
-        error = self.errors.get(relation.name)
-        if known is None or known.entry < 0 or known.version < relation.created_at:
-            return Publication(relation.name, relation.directory, None, None, version, None, error)
-        behind = version - known.version if known.version < relation.changed_at else 0
-        moment = None if known.time is None else dt.datetime.fromtimestamp(known.time / 1000, dt.UTC)
-        time_ = None if moment is None else moment.replace(tzinfo=None)
-        return Publication(relation.name, relation.directory, known.version, known.entry, behind, time_, error)
+        return publication_of(
+            relation, version, self.publisher.told.get(relation.directory), self.errors.get(relation.name)
+        )
 
     def _changes(self, relation: Relation, since: int) -> pa.Table | None:
         held = self._held.get(relation.name)
@@ -351,6 +352,16 @@ class Publications:
         held = self._held.pop(name, None)
         if held is not None:
             self._held_bytes -= held.nbytes
+
+
+def publication_of(relation: Relation, version: int, known: Standing | None, error: str | None = None) -> Publication:
+    """How far a relation's table has come."""
+    if known is None or known.entry < 0 or known.version < relation.created_at:
+        return Publication(relation.name, relation.directory, None, None, version, None, error)
+    behind = version - known.version if known.version < relation.changed_at else 0
+    moment = None if known.time is None else dt.datetime.fromtimestamp(known.time / 1000, dt.UTC)
+    time_ = None if moment is None else moment.replace(tzinfo=None)
+    return Publication(relation.name, relation.directory, known.version, known.entry, behind, time_, error)
 
 
 def is_published(relation: Relation) -> bool:

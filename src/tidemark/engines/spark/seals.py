@@ -9,8 +9,9 @@ What was killed between writing a file and sealing it leaves a file without a se
 
 Delta tables behind their seals: what is there is compared with what was sealed before delta-rs reads any of it.
 
-A process may be killed at any instant. Then entries may be there that have no seal: an append of ours tells by its own
-checksums whether it is whole, and what delta-rs wrote for maintenance changes no content, so that it can be taken back.
+A process may be killed at any instant. Then entries may be there that have no seal: one of ours tells by its own
+checksums whether it is whole. Each writer has a file of seals of its own, named by its epoch, which begins with all
+that the one before said: so nothing that a writer does which has lost its place reaches the seals that count.
 
 Stored files that are not what was written.
 """
@@ -67,7 +68,7 @@ GONE: Final = Seal(-1, 0)
 
 
 class Seals:
-    """The file of seals of one lake, by path relative to the lake. One process at a time writes it."""
+    """The file of seals of one lake, by path relative to the lake. Only the writer of its epoch writes it."""
 
     def __init__(self, root: Path, path: Path) -> None:
         self._root = root
@@ -164,7 +165,11 @@ class Seals:
             elif not is_last:
                 raise damaged(self._name(self._path), f"line {number + 1} of it does not have its checksum")
         # The last line was cut short when the process was killed, before its commit was acknowledged.
-        replace(self._path, b"".join(_line(name, seal) for name, seal in self._found.items()))
+
+    def moved_to(self, path: Path) -> Seals:
+        """The same seals in a file of their own, which is on the disk."""
+        replace(path, b"".join(_line(name, seal) for name, seal in self._found.items()))
+        return Seals(self._root, path)
 
 
 def _line(name: str, seal: Seal) -> bytes:
@@ -185,15 +190,61 @@ LAST_CHECKPOINT: Final = "_last_checkpoint"
 """A hint of Delta's, written over at each checkpoint. Without it readers look at the names in the folder."""
 
 
-def verify_transactions(table: Path, seals: Seals) -> None:
-    """Make sure that the log of the table of transactions is what was sealed; take back what never came to be."""
+@dataclass(frozen=True)
+class Tail:
+    """The end of the log of the table of transactions: the last entry that is whole, the last epoch that an entry
+    without a seal says, what there is to be sealed, and entries that never came to be."""
+
+    last: int
+    epoch: int
+    whole: dict[Path, Seal]
+    torn: tuple[Path, ...]
+
+
+def tail_of(table: Path, seals: Seals) -> Tail:
+    """Look at the entries that have no seal: an append of ours tells by its own checksums whether it is whole."""
+    sealed = list(seals.under(table / LOG))
+    numbers = [*map(delta_log.version_of, sealed), *map(delta_log.checkpoint_of, sealed)]
+    last = max((number for number in numbers if number is not None), default=-1)
+    present = delta_log.entries(table)
+    unsealed = [present[version] for version in sorted(present) if version > last]
+    epoch, whole = 0, dict[Path, Seal]()
+    kept = 0
+    for path in unsealed:
+        parts = _appended(table, path)
+        if parts is None or delta_log.version_of(path) != last + 1:
+            break
+        found = delta_log.read_append(path.read_bytes())
+        epoch, last, kept = max(epoch, 0 if found is None else found.epoch), last + 1, kept + 1
+        whole |= parts
+    torn = tuple(unsealed[kept:])
+    if any(_appended(table, path) is not None for path in torn):
+        raise damaged(str(torn[0].name), "it is not whole, and later transactions stand on it")
+    return Tail(last, epoch, whole, torn)
+
+
+def take_back(torn: Iterable[Path]) -> None:
+    """Put entries out of the way that were written when the machine died."""
+    for path in reversed(list(torn)):
+        _logger.warning("%s was written when the process died, and is taken back", path.name)
+        path.rename(path.with_name(f"{path.name}.torn"))
+
+
+def seal_tail(table: Path, seals: Seals) -> None:
+    """Seal what the writer before has committed and not sealed."""
+    whole = tail_of(table, seals).whole
+    try:
+        seals.put(whole)
+    except OSError:
+        # They are whole by their own checksums, and nobody may be refused what is committed because a disk is full.
+        _logger.warning("the last commits could not be sealed", exc_info=True)
+        seals.owe(whole)
+
+
+def verify_transactions(table: Path, seals: Seals) -> int:
+    """Make sure that the log of the table of transactions is what was sealed; the entry of the checkpoint with which it
+    begins. One that has no seal is passed over: nobody knows whether it is whole, and whose it is."""
     log = table / LOG
-    (log / LAST_CHECKPOINT).unlink(missing_ok=True)
-    for draft in log.glob(".*.draft"):
-        draft.unlink()
-    for path in delta_log.checkpoints(table).values():
-        if path not in seals:
-            path.unlink()
     sealed = list(seals.under(log))
     points = {found: path for path in sealed if (found := delta_log.checkpoint_of(path)) is not None}
     wanted = {found: path for path in sealed if (found := delta_log.version_of(path)) is not None}
@@ -205,33 +256,11 @@ def verify_transactions(table: Path, seals: Seals) -> None:
         if version not in wanted:
             raise damaged(f"the log of {table.name}", f"nothing is known of its entry {version}")
         seals.verify(wanted[version])
-    # Below the checkpoint files may be there or not, but those that are must be right: delta-rs may look at them.
+    # Below the checkpoint files may be there or not, but those that are must be right.
     for path in (*present.values(), *delta_log.checkpoints(table).values()):
-        if path in seals:
+        if path in seals and path.exists():
             seals.verify(path)
-    _take_back(table, [present[version] for version in sorted(present) if version > max(base, last)], seals)
-
-
-def _take_back(table: Path, unsealed: list[Path], seals: Seals) -> None:
-    """Seal the appends that are whole, and put the entries after them out of the way."""
-    kept = 0
-    for path in unsealed:
-        parts = _appended(table, path)
-        if parts is None:
-            break
-        try:
-            seals.put(parts)
-        except OSError:
-            # It is whole by its own checksums, and nobody may be refused what is committed because a disk is full.
-            _logger.warning("%s could not be sealed", path.name, exc_info=True)
-            seals.owe(parts)
-        kept += 1
-    taken = unsealed[kept:]
-    if any(_appended(table, path) is not None for path in taken):
-        raise damaged(str(taken[0].name), "it is not whole, and later transactions stand on it")
-    for path in reversed(taken):
-        _logger.warning("%s was written when the process died, and is taken back", path.name)
-        path.rename(path.with_name(f"{path.name}.torn"))
+    return base
 
 
 def _appended(table: Path, path: Path) -> dict[Path, Seal] | None:
@@ -240,10 +269,13 @@ def _appended(table: Path, path: Path) -> dict[Path, Seal] | None:
     found = delta_log.read_append(data)
     if found is None:
         return None
+    seal = Seal(len(data), zlib.crc32(data))
+    if found.path is None:
+        return {path: seal}
     part = table / found.path
     if not part.is_file() or checksum_of(part) != (found.size, found.checksum):
         return None
-    return {part: Seal(found.size, found.checksum), path: Seal(*checksum_of(path))}
+    return {part: Seal(found.size, found.checksum), path: seal}
 
 
 def verify_parts(table: Path, names: Iterable[str], seals: Seals) -> None:

@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,8 @@ from tidemark.errors import TidemarkError
 from tidemark.storage.publishing import Rhythm
 
 OLDEST_JAVA: Final = 17
+HADOOP_AWS: Final = Path(sys.prefix) / "hadoop-aws"
+"""Where ``scripts/hadoop_aws.sh`` puts what Spark needs to read and write buckets itself."""
 DRIVER_MEMORY: Final = "2g"
 
 _STARTUP: Final = {
@@ -78,7 +81,17 @@ _LEGACY: Final = "spark.sql.legacy."
 """How the settings begin that bring back what older Sparks did. Some sites have them; here all have their defaults."""
 
 
-def local_session() -> SparkSession:
+def reads_bucket(session: SparkSession, options: Options) -> bool:
+    """Whether a session reads and writes a lake's bucket itself: if that was asked for, or if it may run on other
+    machines, which do not have the files of this one."""
+    asked = dict(options.storage).get("spark")
+    if asked is not None:
+        return asked == "s3a"
+    is_here = re.fullmatch(r"local(\[[^\]]*\])?", session.conf.get("spark.master", "") or "") is not None
+    return not is_here or "connect" in type(session).__module__
+
+
+def local_session(*, has_s3a: bool = False) -> SparkSession:
     """The session that is active in this process, or else a new local one.
 
     A session that we start lives until the process ends: starting one takes seconds, and since ``getOrCreate``
@@ -89,10 +102,10 @@ def local_session() -> SparkSession:
     of slower long ones.
     """
     active = SparkSession.getActiveSession()
-    return unbroken(_started) if active is None else active
+    return unbroken(lambda: _started(has_s3a=has_s3a)) if active is None else active
 
 
-def _started() -> SparkSession:
+def _started(*, has_s3a: bool) -> SparkSession:
     """Start Spark, or find the session that was started meanwhile.
 
     Not in the main thread, where PySpark puts a handler of its own in place of the program's handler of Ctrl-C.
@@ -105,6 +118,8 @@ def _started() -> SparkSession:
     tuning = os.environ.get("TIDEMARK_JAVA_OPTIONS", "")
     java_options = f"-Dlog4j2.configurationFile={_quiet_logging()} {tuning}".strip()
     builder = builder.config("spark.driver.extraJavaOptions", java_options)
+    if has_s3a and HADOOP_AWS.is_dir():
+        builder = builder.config("spark.driver.extraClassPath", f"{HADOOP_AWS}/*")
     for key, value in _STARTUP.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
@@ -202,6 +217,7 @@ class Options:
     are the plans that have nothing to read.
     ``sweep_after_seconds``: staged files of a dead process are removed when older; its JVM outlives it for a while.
     ``power``: files and folders are on the disk before a commit is acknowledged.
+    ``takeover``: the place of a writer that may be alive is taken.
     ``memory``: how many bytes arrangements and statements in this process may take; None leaves it to both.
     ``keep_merged_seconds``: how long files stay that a merge wrote and another replaced, for foreign readers in the
     middle of a scan.
@@ -232,6 +248,7 @@ class Options:
     sweep_after_seconds: int = 15 * 60
     keep_merged_seconds: int = 60 * 60
     power: bool = False
+    takeover: bool = False
     memory: int | None = None
     publish: Rhythm | None = None
     storage: tuple[tuple[str, str], ...] = ()

@@ -155,6 +155,7 @@ def _serve(calls: _Calls, turn: threading.Lock) -> None:
 
 _JAVA: Final = re.compile(r"^An error occurred while calling \S+\s*: ([\w.]+: )?")
 _CANCELLED: Final = re.compile(r"\[(SPARK_JOB_CANCELLED|OPERATION_CANCELED)\]")
+_NO_S3A: Final = re.compile(r"S3AFileSystem not found|No FileSystem for scheme \"?s3")
 _OWN: Final = re.compile(r"\b(division_by_zero|overflow|invalid_value|cardinality): ?([^\n]*)")
 
 
@@ -165,6 +166,13 @@ def translated(error: PySparkException | Py4JError) -> TidemarkError:
     """
     if _CANCELLED.search(str(error)):
         return TidemarkError("interrupted", "the statement was interrupted", hint="run it again if it is needed")
+    if _NO_S3A.search(str(error)):
+        return TidemarkError(
+            "unsupported",
+            "this Spark cannot read buckets: it has no class S3AFileSystem",
+            hint="scripts/hadoop_aws.sh fetches the jars, which go on Spark's class path before it starts; "
+            "on one machine Spark needs none with options={'storage': {'spark': 'files'}}",
+        )
     trouble = storage_trouble(error)
     if trouble is not None:
         return trouble

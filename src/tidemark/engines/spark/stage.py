@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame
 
 from tidemark.algebra.plans import Plan, Project, Stored
 from tidemark.algebra.types import WEIGHT
+from tidemark.engines.spark.delta_log import stamped
 from tidemark.engines.spark.in_process import InProcess
 from tidemark.engines.spark.integrity import Verified
 from tidemark.engines.spark.lake import Lake
@@ -47,11 +48,12 @@ CHANGES: Final = "_changes"
 class Staging:
     """The files staged for one commit or merge."""
 
-    def __init__(self, verified: Verified, *, power: bool = False) -> None:
-        self._store, self._root = verified.store, verified.root
+    def __init__(self, verified: Verified, epoch: int, *, power: bool = False) -> None:
+        self._store, self._root, self._epoch = verified.store, verified.root, epoch
         self._verified = verified
         self._power = power
         self._written: list[Path] = []
+        self._far: list[Path] = []
         self._directories: list[Path] = []
         self._is_sent = False
         self.is_named = False
@@ -78,16 +80,16 @@ class Staging:
         """Stage plain rows. They are sorted by nothing: files keep the order of arrival, which prunes well enough."""
         if not rows.num_rows:
             return ()
-        return (self._write(directory, f"{kind}{uuid.uuid4().hex}.parquet", rows),)
+        return (self._write(directory, f"{self._new(kind)}.parquet", rows),)
 
     def weighted(self, directory: str, entries: pa.Table) -> tuple[DataFile, ...]:
         if not entries.num_rows:
             return ()
-        return (self._write(directory, f"{CHANGES}/{uuid.uuid4().hex}.parquet", entries),)
+        return (self._write(directory, f"{self._new(f'{CHANGES}/')}.parquet", entries),)
 
     def written(self, directory: str, write: Callable[[Path], None]) -> tuple[DataFile, ...]:
         """Stage a file of rows that stood elsewhere, which ``write`` makes at the path that it gets."""
-        name = f"{REWRITTEN}{uuid.uuid4().hex}.parquet"
+        name = f"{self._new(REWRITTEN)}.parquet"
         path = self._root / directory / name
         self._written.append(path)
         write(path)
@@ -95,13 +97,15 @@ class Staging:
 
     def frame(self, directory: str, frame: DataFrame, kind: str = NEW) -> tuple[DataFile, ...]:
         """Stage what Spark computes: it writes a folder of files, and those that hold rows are named."""
-        folder = f"{kind}{uuid.uuid4().hex}"
+        folder = self._new(kind)
         path = self._root / directory / folder
-        self._written.append(path)
+        (self._far if self._store.is_far else self._written).append(path)
         writer = frame.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
         writer = writer.option("parquet.block.size", str(BLOCK_BYTES))
         writer = writer.option("parquet.page.write-checksum.enabled", "true")
-        writer.parquet(path.as_posix())
+        writer.parquet(self._store.spark_url(path))
+        if self._store.is_far:
+            return self._found_far(directory, folder)
         files = []
         for found in sorted(path.glob("*.parquet")):
             rows = pq.read_metadata(found).num_rows
@@ -114,12 +118,24 @@ class Staging:
     def adopt(self, other: Staging) -> None:
         """Have what another has staged: it is kept or discarded with this."""
         self._written += other._written
-        other._written = []
+        self._far += other._far
+        other._written, other._far = [], []
 
     def names(self) -> set[str]:
         """The files that were staged, by their paths within the folders of relations."""
-        files = (path for written in self._written for path in (written.rglob("*") if written.is_dir() else [written]))
-        return {_within(path.relative_to(self._root)) for path in files}
+        far = (path for folder in self._far for path in self._store.listed(folder))
+        return {_within(path.relative_to(self._root)) for path in (*self._files(), *far)}
+
+    def _new(self, kind: str) -> str:
+        """A name that was never used, which tells the epoch of the writer."""
+        return stamped(kind, self._epoch, uuid.uuid4().hex)
+
+    def _found_far(self, directory: str, folder: str) -> tuple[DataFile, ...]:
+        """What Spark has written to the lake's bucket itself. It is not read for a checksum: its pages have some."""
+        listed = self._store.listed(self._root / directory / folder)
+        found = [path for path in sorted(listed) if path.suffix == ".parquet"]
+        rows = [(path, self._store.rows_of(path)) for path in found]
+        return tuple(DataFile(f"{folder}/{path.name}", count, listed[path].size) for path, count in rows if count)
 
     def settle(self) -> None:
         """Before the record that names the files: all of them are where they stay, and on the disk, if that was asked
@@ -151,15 +167,22 @@ class Staging:
         return file
 
     def discard(self) -> None:
-        """Remove everything, because the commit failed."""
-        if self._is_sent and not self._store.is_local:
-            with suppress(TidemarkError):  # the next sweep finds them
+        """Remove everything that was written, because the commit failed. A folder of a relation goes only if it is
+        empty: a writer that has taken the place of this one may have its own files in it."""
+        with suppress(TidemarkError):  # the next sweep finds them
+            if self._is_sent and not self._store.is_local:
                 self._store.remove(self._files())
-        for path in (*self._written, *self._directories):
+            for far in self._far:
+                self._store.remove(self._store.listed(far))
+        for path in self._written:
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
+        for folder in self._directories:
+            for inner in (folder / CHANGES, folder):
+                with suppress(OSError):
+                    inner.rmdir()
 
     def _write(self, directory: str, name: str, table: pa.Table) -> DataFile:
         path = self._root / directory / name

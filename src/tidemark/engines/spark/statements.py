@@ -25,7 +25,7 @@ from tidemark.engines.spark.integrity import Verified
 from tidemark.engines.spark.records import DataFile
 from tidemark.engines.spark.relations import Relation, Relations
 from tidemark.engines.spark.routing import Sizes, is_small
-from tidemark.engines.spark.session import Options, own_session
+from tidemark.engines.spark.session import Options, own_session, reads_bucket
 from tidemark.engines.spark.shield import Shield, translated, unbroken
 from tidemark.storage import delta as deltas
 from tidemark.storage.delta import Rows, as_rows
@@ -146,7 +146,15 @@ class Statements:
         if self._session is None:
             assert self._given is not None
             self._session = own_session(self._given)
+            self._see_to_the_bucket(self._session)
         return self._session
+
+    def _see_to_the_bucket(self, session: SparkSession) -> None:
+        """Let a session get to the lake's bucket, if it reads and writes that itself."""
+        store = self._verified.store
+        store.is_far = not store.is_local and reads_bucket(session, self._options)
+        for name, value in store.spark_settings().items() if store.is_far else ():
+            session.conf.set(name, value)
 
     def _asked(self, ask: Callable[[], Result]) -> Result:
         """Let the thread that speaks with Spark do this."""
@@ -351,8 +359,7 @@ class Statements:
     def _file_view(self, relation: Relation, files: tuple[DataFile, ...]) -> str:
         fields = zip(relation.columns, relation.schema.types, strict=True)
         schema = ", ".join(f"{quote(name)} {spark_type(type)}" for name, type in fields)
-        self._verified.must_be_whole(relation.directory, files)
-        paths = [(self._verified.root / relation.directory / file.path).as_posix() for file in files]
+        paths = self._verified.spark_paths(relation.directory, files)
         with _translating():
             reader = self.session.read.schema(schema).option("parquet.page.verify-checksum.enabled", "true")
             frame = reader.parquet(*paths)

@@ -17,23 +17,35 @@ import logging
 import uuid
 import zlib
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction, write_deltalake
-from deltalake.exceptions import DeltaError
+from deltalake import Schema as DeltaSchema
 
 from tidemark.engines.spark import inline
-from tidemark.engines.spark.delta_log import LOG, Append, checkpoints, entries, entry_path, nothing_said
+from tidemark.engines.spark.delta_log import (
+    LOG,
+    Action,
+    Append,
+    Standing,
+    checkpoint_path,
+    checkpoints,
+    entries,
+    entry_path,
+    epoch_of,
+    read_append,
+    stamped,
+    standing_from,
+)
 from tidemark.engines.spark.inline import Log, Small
-from tidemark.engines.spark.integrity import maintaining, mirror
+from tidemark.engines.spark.lake import Lake
 from tidemark.engines.spark.records import (
     Committed,
     Merged,
@@ -46,12 +58,18 @@ from tidemark.engines.spark.records import (
     record_from_json,
     record_to_json,
 )
-from tidemark.engines.spark.seals import LAST_CHECKPOINT, Seal, Seals, no_panic, verify_parts, verify_transactions
+from tidemark.engines.spark.seals import (
+    Seal,
+    seal_tail,
+    tail_of,
+    take_back,
+    verify_parts,
+    verify_transactions,
+)
 from tidemark.engines.spark.session import Options
 from tidemark.errors import TidemarkError
 from tidemark.storage.commit import Logged
 from tidemark.storage.disk import sync
-from tidemark.storage.store import Store
 from tidemark.storage.streams import from_bytes, read_many, runs_of, to_bytes
 
 
@@ -87,7 +105,6 @@ def _last(notes: Mapping[str, str | None], later: Collection[str]) -> dict[str, 
 
 
 _logger = logging.getLogger("tidemark.spark")
-APPLICATION: Final = "tidemark"
 COMMIT_UNKNOWN: Final = "commit_unknown"
 COMPACTED_BYTES: Final = 16 * 1024 * 1024
 """Files of this size are left alone, so that compaction stays cheap however long the log grows."""
@@ -103,14 +120,7 @@ _SCHEMA: Final = pa.schema(
         pa.field("deltas", pa.list_(pa.binary())),
     ]
 )
-_CONFIGURATION: Final = {
-    "delta.logRetentionDuration": "interval 0 seconds",
-    "delta.deletedFileRetentionDuration": "interval 0 seconds",
-}
-"""Nobody reads old versions of this table. Delta would keep its log for a month and the names of removed files for a
-week, and look through them at each commit: a busy lake would get slower from hour to hour."""
-_NO_HOOKS: Final = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
-"""Checkpoints are made when the table is compacted, not in the middle of somebody's commit."""
+_ATTEMPTS: Final = 100
 
 
 @dataclass(frozen=True)
@@ -131,30 +141,21 @@ class _Recent:
     size_bytes: int
 
 
-class Transactions:
-    """The open table. Not safe for two writers: the lake's lock sees to that."""
+class StoredTransactions:
+    """The table as it is read, as of one entry of its log."""
 
-    def __init__(self, path: Path, options: Options, seals: Seals, store: Store, *, is_sealed: bool = True) -> None:
+    def __init__(self, path: Path, options: Options, standing: Standing) -> None:
         self._path = path
-        self._store = store
-        mirror(store, path, parts=True)
         self._options = options
-        self._seals = seals
-        is_sealed = is_sealed and store.is_local  # what was brought from a bucket was looked at, and is sealed here
-        if not store.is_local:
-            seals.drop(path)
-        if is_sealed:
-            verify_transactions(path, seals)
-        with maintaining(store, path):
-            self._table = _opened(path)
-        if is_sealed:
-            verify_parts(path, self._parts(), seals)
-        self._must_seal = True
-        self._sealed({})
-        self.sequence = self._table.transaction_version(APPLICATION) or 0
+        self._standing = standing
+        self.sequence = standing.sequence
         self._recent: deque[_Recent] = deque()
         self._recent_bytes = 0
-        self._uncompacted = len(self._table.file_uris())
+
+    @property
+    def parts(self) -> Collection[str]:
+        """The files that hold the rows, by name."""
+        return self._standing.parts
 
     def version(self) -> int:
         """The version of the last transaction."""
@@ -224,6 +225,63 @@ class Transactions:
         found = self._read(["trace"], [("version", "=", version)])
         return next((text for text in found.column("trace").to_pylist() if text is not None), None)
 
+    def _remember(self, row: TransactionRow, deltas: Mapping[str, pa.Table], encoded: Mapping[str, bytes]) -> None:
+        size = sum(len(data) for data in encoded.values()) + len(row.trace or "") + 200
+        self._recent.append(_Recent(row, deltas, size))
+        self._recent_bytes += size
+        while self._recent_bytes > self._options.recent_bytes and len(self._recent) > 1:
+            self._recent_bytes -= self._recent.popleft().size_bytes
+
+    def logged(self) -> list[Logged]:
+        """How much each transaction logs of each relation: inline, and in files."""
+        found = self._read(["sequence", "version", "record", "relations", "deltas"])
+        small = inline.of_transactions(found)
+        sizes = pc.binary_length(small.column("delta"))
+        logged = map(Logged, small["relation"].to_pylist(), small["version"].to_pylist(), sizes.to_pylist())
+        filed = (record_from_json(text) for text in _naming_files(found).to_pylist())
+        return [
+            *logged,
+            *(
+                Logged(changed.relation, record.version, sum(file.size_bytes for file in changed.files))
+                for record in filed
+                if isinstance(record, Committed)
+                for changed in record.changed
+                if changed.files
+            ),
+        ]
+
+    def _read(self, columns: list[str], filters: list[tuple[str, str, int]] | None = None) -> pa.Table:
+        """Some columns of the rows, in no order."""
+        if not self._standing.parts:
+            return pa.schema([_SCHEMA.field(name) for name in columns]).empty_table()
+        paths = [str(self._path / name) for name in self._standing.parts]
+        chosen = None if filters is None else pq.filters_to_expression(filters)
+        return ds.dataset(paths, schema=_SCHEMA, format="parquet").to_table(columns=columns, filter=chosen)
+
+
+class Transactions(StoredTransactions):
+    """The open table of the writer of an epoch. It is of no use to two threads at once."""
+
+    def __init__(self, lake: Lake, options: Options) -> None:
+        path, is_sealed, self._store = lake.transactions, lake.is_sealed, lake.store
+        if lake.epoch and not lake.store.is_local:
+            lake.seals = lake.read_seals()  # the log is brought anew with them
+        if not lake.epoch:
+            _take_epoch(lake)
+            if is_sealed:
+                seal_tail(path, lake.seals)
+        base = verify_transactions(path, lake.seals) if is_sealed else max(checkpoints(path), default=-1)
+        super().__init__(path, options, standing_from(path, base))
+        self._lake, self._epoch, self._seals = lake, lake.epoch, lake.seals
+        self.must_hold()
+        if is_sealed:
+            verify_parts(path, self._standing.parts, lake.seals)
+        self._must_seal = True
+        if not is_sealed:
+            self._seals.add(checkpoints(path).values())
+        self._sealed({})
+        self._uncompacted = max(len(self._standing.parts), self._standing.entry - base)
+
     def append(
         self, record: Record, time: dt.datetime, trace: str | None = None, deltas: Mapping[str, pa.Table] | None = None
     ) -> int:
@@ -256,33 +314,68 @@ class Transactions:
         for row in rows:
             self._remember(row, {}, {})
 
-    def _write(self, table: pa.Table, sequence: int) -> None:
-        sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
-        rows = sink.getvalue().to_pybytes()
-        part = self._path / f"part-{uuid.uuid4().hex}.parquet"
-        said = Append(part.name, len(rows), zlib.crc32(rows), sequence, table.num_rows)
-        # By the names that are there, not by memory, which an interrupt may have left behind.
-        entry, data = entry_path(self._path, max(entries(self._path)) + 1), said.encoded(APPLICATION)
+    def must_hold(self, *, is_asked: bool = False) -> None:
+        """Refuse to go on if another writer has taken the place of this one. A bucket is asked if it ``is_asked``: else
+        what is known of it counts, since its next entry is refused in any case."""
+        entry = entry_path(self._path, self._standing.entry + 1)
+        if is_asked and not self._store.is_local:
+            with suppress(FileNotFoundError):
+                self._store.keep(entry, self._store.read(entry))
+        if self._standing.epoch > self._epoch or (entry.exists() and _epoch_at(entry) != self._epoch):
+            raise self._fenced()
+
+    def _fenced(self) -> TidemarkError:
+        return TidemarkError(
+            "fenced",
+            f"another writer has taken over {self._store.url}: this connection changes nothing there any more",
+            hint="close it, and connect again: what was committed before is there",
+        )
+
+    def _write(self, table: pa.Table, sequence: int, removed: tuple[str, ...] = ()) -> None:
+        """Put rows at the next place of the log, and nowhere else, in the place of those of some files."""
+        part: Path | None = None
+        rows = b""
+        if table.num_rows or not removed:
+            sink = pa.BufferOutputStream()
+            pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
+            rows = sink.getvalue().to_pybytes()
+            part = self._path / f"{stamped('part-', self._epoch, uuid.uuid4().hex)}.parquet"
+        name = None if part is None else part.name
+        said = Append(name, len(rows), zlib.crc32(rows), sequence, table.num_rows, self._epoch, removed)
+        self._skip_own()
+        entry, data = entry_path(self._path, self._standing.entry + 1), said.encoded()
         try:
-            self._store.put_new(part, rows, is_synced=self._options.power)
+            if part is not None:
+                self._store.put_new(part, rows, is_synced=self._options.power)
             self._store.put_new(entry, data, is_synced=self._options.power)
         except BaseException as error:
             # The append may have happened although the call failed: only the log itself knows.
-            if not self._store.came_to_be(entry, data, error, nothing_said()):
-                self._discard(part)
+            nothing = Append(None, 0, 0, self.sequence, 0, self._epoch).encoded()
+            if not self._store.came_to_be(entry, data, error, nothing):
+                self._must_seal = True  # what was put instead, if anything was
+                if part is not None:
+                    self._discard(part)
                 if isinstance(error, OSError):
+                    self.must_hold(is_asked=True)
                     raise TidemarkError("storage_failed", f"the commit could not be written: {error}") from error
                 raise
             if not isinstance(error, OSError):
                 raise  # it is committed, and whoever interrupts is told so by what is read again
-        self._sealed({part: Seal(said.size, said.checksum), entry: Seal(len(data), zlib.crc32(data))})
+        self._standing = self._standing.after(data)
+        seals = {} if part is None else {part: Seal(said.size, said.checksum)}
+        self._sealed({**seals, entry: Seal(len(data), zlib.crc32(data))})
 
     def _discard(self, part: Path) -> None:
         try:
             self._store.remove([part])
         except TidemarkError:  # the next compaction finds it
             _logger.warning("%s could not be removed", part.name, exc_info=True)
+
+    def _skip_own(self) -> None:
+        """Know entries of this writer that an interrupt has kept from being known."""
+        while (entry := entry_path(self._path, self._standing.entry + 1)).exists():
+            self.must_hold()
+            self._standing = self._standing.after(entry.read_bytes())
 
     def _sealed(self, written: dict[Path, Seal]) -> None:
         """Seal an append, or what has no seal yet. It is committed, and tells by its own checksums that it is whole:
@@ -299,7 +392,7 @@ class Transactions:
     def _seal(self) -> None:
         """Seal all that belongs to the table and has no seal: entries, checkpoints and files of rows.
 
-        What delta-rs wrote is on the disk before it is sealed, since what it replaces goes next.
+        It is on the disk before it is sealed, since what it replaces goes next.
         """
         self._must_seal = True
         # In this order: an entry that has a seal adds nothing that has none, wherever the write is cut short.
@@ -309,45 +402,64 @@ class Transactions:
         self._seals.add(new)
         self._must_seal = False
 
-    def _parts(self) -> list[str]:
-        """The files that hold the rows of the table, by name."""
-        self._current()
-        return [unquote(uri.rsplit("/", 1)[1]) for uri in self._table.file_uris()]
-
     def files(self) -> list[Path]:
         """All files that the table needs: those of rows, entries of its log in order, and checkpoints."""
-        parts = [self._path / name for name in self._parts()]
-        written = entries(self._path)
-        return [*parts, *(written[version] for version in sorted(written)), *checkpoints(self._path).values()]
+        parts = [self._path / name for name in self._standing.parts]
+        written = {version: path for version, path in entries(self._path).items() if version <= self._standing.entry}
+        return [*parts, *(written[version] for version in sorted(written)), *self._points().values()]
 
-    def _current(self) -> DeltaTable:
-        """The table with what was appended since it was last read."""
-        self._table.update_incremental()
-        return self._table
-
-    def _remember(self, row: TransactionRow, deltas: Mapping[str, pa.Table], encoded: Mapping[str, bytes]) -> None:
-        size = sum(len(data) for data in encoded.values()) + len(row.trace or "") + 200
-        self._recent.append(_Recent(row, deltas, size))
-        self._recent_bytes += size
-        while self._recent_bytes > self._options.recent_bytes and len(self._recent) > 1:
-            self._recent_bytes -= self._recent.popleft().size_bytes
+    def _points(self) -> dict[int, Path]:
+        """The checkpoints that have a seal, by entry."""
+        return {entry: path for entry, path in checkpoints(self._path).items() if path in self._seals}
 
     def compact_if_due(self) -> bool:
-        """Rewrite the many one-row files into a large one; without this commits get slower and slower."""
+        """Put the many one-row files into a larger one; without this commits get slower and slower.
+
+        It is an entry at the next place, as any other. What it replaces is let go of at the next time, so that who
+        follows need not begin anew: files, by names that are never used twice, of this epoch or earlier ones; and
+        entries before the checkpoint of the last time, the oldest first, so that where one is, the next one is.
+        """
         if self._uncompacted < self._options.compact_every:
             return False
-        table = self._current()
-        with self._maintaining():
-            table.optimize.compact(target_size=COMPACTED_BYTES)
-            self._seal()
-            table.create_checkpoint()
-            self._seal()
-            # All files that are not in the table, because the names of removed ones are not remembered.
-            table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False, full=True)
-            table.cleanup_metadata()
-        self._seals.forget_missing(self._path)
+        self._skip_own()
+        kept = max(self._points(), default=-1)
+        small = [name for name, size in self._standing.parts.items() if size < COMPACTED_BYTES]
+        if len(small) > 1:
+            self._replace(small, self._rows_of(small))
+        self._checkpoint()
+        self._clean(kept, {*small})
         self._uncompacted = 0
         return True
+
+    def _rows_of(self, names: Iterable[str]) -> pa.Table:
+        tables = [pq.ParquetFile(self._path / name, page_checksum_verification=True).read() for name in names]
+        return pa.concat_tables([table.cast(_SCHEMA) for table in tables])
+
+    def _replace(self, names: Iterable[str], rows: pa.Table) -> None:
+        self._write(rows, self.sequence, tuple(names))
+        self._must_seal = True
+        self._seal()
+
+    def _checkpoint(self) -> None:
+        path = checkpoint_path(self._path, self._standing.entry)
+        if not path.exists():
+            self._store.put_new(path, self._standing.checkpoint(), is_synced=True)
+        self._seals.add([path])
+
+    def _clean(self, before: int, replaced: Collection[str]) -> None:
+        """Remove files that are named no more, but for those that were replaced just now, and entries and checkpoints
+        before an entry that a checkpoint has.
+
+        Whoever is stopped here and overtaken removes nothing that the successor needs: its files are of a later epoch,
+        and it begins at a checkpoint that had its seal before the epoch was taken, or this is never reached.
+        """
+        self.must_hold(is_asked=True)
+        needed = {*self._standing.parts, *replaced}
+        gone = [path for path in self._path.glob("*.parquet") if path.name not in needed]
+        self._store.remove(path for path in gone if epoch_of(path.name) <= self._epoch)
+        for found in (entries(self._path), checkpoints(self._path)):
+            self._store.remove(found[version] for version in sorted(found) if version < before)
+        self._seals.forget_missing(self._path)
 
     def forget(self, is_needed: Callable[[str, int, int], bool], oldest: int) -> None:
         """Rewrite the table without the deltas that nobody needs, by relation, sequence and version, without what later
@@ -370,52 +482,11 @@ class Transactions:
             parts = {"relations": [n for n, _ in kept], "deltas": [d for _, d in kept]}
             trace = None if r["version"] <= traces else r["trace"]
             rows.append({**r, **parts, "record": record_to_json(record), "trace": trace})
-        properties = CommitProperties(app_transactions=[Transaction(APPLICATION, self.sequence)])
         rewritten = _saying_something(pa.Table.from_pylist(rows, schema=_SCHEMA), min(oldest, self.version()))
-        with self._maintaining():
-            write_deltalake(
-                self._current(),
-                rewritten,
-                mode="overwrite",
-                commit_properties=properties,
-                post_commithook_properties=_NO_HOOKS,
-            )
-            self._table = _opened(self._path)
+        self._replace(list(self._standing.parts), rewritten)
         self._recent.clear()
         self._recent_bytes = 0
         self._uncompacted = self._options.compact_every
-
-    def logged(self) -> list[Logged]:
-        """How much each transaction logs of each relation: inline, and in files."""
-        found = self._read(["sequence", "version", "record", "relations", "deltas"])
-        small = inline.of_transactions(found)
-        sizes = pc.binary_length(small.column("delta"))
-        logged = map(Logged, small["relation"].to_pylist(), small["version"].to_pylist(), sizes.to_pylist())
-        filed = (record_from_json(text) for text in _naming_files(found).to_pylist())
-        return [
-            *logged,
-            *(
-                Logged(changed.relation, record.version, sum(file.size_bytes for file in changed.files))
-                for record in filed
-                if isinstance(record, Committed)
-                for changed in record.changed
-                if changed.files
-            ),
-        ]
-
-    def _read(self, columns: list[str], filters: list[tuple[str, str, int]] | None = None) -> pa.Table:
-        return self._current().to_pyarrow_table(columns=columns, filters=filters)
-
-    @contextmanager
-    def _maintaining(self) -> Iterator[None]:
-        """While delta-rs writes to the log: whatever of it comes to be is sealed."""
-        try:
-            with maintaining(self._store, self._path):
-                yield
-        finally:
-            (self._path / LOG / LAST_CHECKPOINT).unlink(missing_ok=True)
-            self._must_seal = True
-            self._seal()
 
 
 def _saying_something(rows: pa.Table, oldest: int) -> pa.Table:
@@ -433,23 +504,56 @@ def _naming_files(rows: pa.Table) -> pa.ChunkedArray:
     return texts.filter(may_name_files(texts))
 
 
-def _opened(path: Path) -> DeltaTable:
-    try:
-        with no_panic(path.name):
-            if DeltaTable.is_deltatable(path.as_uri()):
-                return _configured(DeltaTable(path.as_uri()))
-            if path.exists() and any(path.glob("*.parquet")):
-                raise TidemarkError("not_a_database", f"{path} has lost its Delta log", hint="restore it from a backup")
-            return DeltaTable.create(path.as_uri(), _SCHEMA, name="transactions", configuration=_CONFIGURATION)
-    except DeltaError as error:
-        raise TidemarkError(
-            "not_a_database",
-            f"the transactions of the lake cannot be read: {str(error).splitlines()[0]}",
-            hint="the lake is damaged; restore it from a backup",
-        ) from error
+def _take_epoch(lake: Lake) -> None:
+    """Take the next epoch, by an entry at the next place of the log. From here on nobody of an earlier one can append.
+
+    The number is one more than all that are known from names and from entries without a seal: what was sealed belongs
+    to an epoch that has a file of seals.
+    """
+    path = lake.transactions
+    lake.must_know_epochs()
+    for _ in range(_ATTEMPTS):
+        with lake.taking_place():
+            if not (path / LOG).is_dir():
+                _must_be_new(path)
+                (path / LOG).mkdir(parents=True)
+            for draft in (path / LOG).glob(".*.draft"):
+                draft.unlink(missing_ok=True)
+            last, epoch = max(entries(path), default=-1), 0
+            if lake.is_sealed:
+                tail = tail_of(path, lake.read_seals())
+                take_back(tail.torn)
+                last, epoch = tail.last, tail.epoch
+            epoch = 1 + max(epoch, lake.last_epoch())
+            data = Append(None, 0, 0, None, 0, epoch).encoded(_beginning() if last < 0 else ())
+            try:
+                lake.store.put_new(entry_path(path, last + 1), data, is_synced=True)
+            except FileExistsError:
+                continue  # the writer that is overtaken has committed meanwhile, or somebody else takes over
+        lake.take(epoch)
+        return
+    raise TidemarkError("in_use", f"{lake.store.url} changes hands too fast", hint="try again")
 
 
-def _configured(table: DeltaTable) -> DeltaTable:
-    if not _CONFIGURATION.items() <= table.metadata().configuration.items():
-        table.alter.set_table_properties(_CONFIGURATION)
-    return table
+def _must_be_new(path: Path) -> None:
+    if path.exists() and any(path.glob("*.parquet")):
+        raise TidemarkError("not_a_database", f"{path} has lost its Delta log", hint="restore it from a backup")
+
+
+def _beginning() -> list[Action]:
+    """What a new table is. Nobody reads old versions of it."""
+    metadata = {
+        "id": str(uuid.uuid4()),
+        "name": "transactions",
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": DeltaSchema.from_arrow(_SCHEMA).to_json(),
+        "partitionColumns": [],
+        "configuration": {},
+    }
+    return [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": metadata}]
+
+
+def _epoch_at(entry: Path) -> int:
+    """The epoch of the writer of an entry; of one that is not ours, none."""
+    found = read_append(entry.read_bytes())
+    return -1 if found is None else found.epoch

@@ -1,0 +1,283 @@
+"""Readers beside a writer, and a writer that loses its place: in one process, and in several (``tests/sharing.py``)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidemark as tm
+from tests.effort import IS_QUICK
+from tests.sharing import Sharing
+from tests.sharing_worker import SMALL
+from tests.support import rows
+from tidemark.engines.spark import SparkEngine
+from tidemark.engines.spark.backup import check_lake
+from tidemark.engines.spark.delta_log import read_append
+from tidemark.engines.spark.reader import LakeReader
+from tidemark.session.database import Database
+from tidemark.session.reading import ReadOnlyDatabase
+
+Opened = tuple[tm.Database, tm.Database]
+
+
+def writer(folder: Path, **options: Any) -> Database:
+    return Database(SparkEngine(folder / "lake", **{"in_process_rows": 10**12, **options}))
+
+
+def reader(folder: Path) -> ReadOnlyDatabase:
+    return ReadOnlyDatabase(LakeReader(folder / "lake", in_process_rows=10**12))
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> Iterator[Opened]:
+    with writer(tmp_path) as db:
+        db.execute(
+            """CREATE TABLE t (a INT PRIMARY KEY, b INT);
+            CREATE MATERIALIZED VIEW v AS SELECT b, COUNT(*) AS n FROM t GROUP BY b;
+            INSERT INTO t VALUES (1, 1), (2, 1)"""
+        )
+        with reader(tmp_path) as other:
+            yield db, other
+
+
+def code_of(action: Callable[[], object]) -> str:
+    with pytest.raises(tm.TidemarkError) as caught:
+        action()
+    return caught.value.code
+
+
+def listed(folder: Path) -> list[tuple[str, int, int]]:
+    """All that lies below a folder, with what would change if it was written."""
+    found = ((path, path.stat()) for path in folder.rglob("*") if path.is_file())
+    return sorted((str(path), about.st_mtime_ns, about.st_size) for path, about in found)
+
+
+@pytest.mark.spark
+def test_a_reader_sees_each_version_and_writes_nothing(both: Opened, tmp_path: Path) -> None:
+    db, other = both
+    before = listed(tmp_path)
+    assert rows(other.query("SELECT * FROM v")) == [(1, 2)]
+    following = other.subscribe("v", since=other.version)
+    assert other.explain("v") and other.audit("v").num_rows == 0
+    assert rows(other.query("SELECT a FROM t AS OF VERSION 2")) == []
+    for word in ("TABLES", "VIEWS", "VERSIONS", "LOG", "CONSUMERS", "PUBLICATIONS", "MEMORY", "RULES"):
+        assert other.execute(f"SHOW {word}") is not None
+    assert listed(tmp_path) == before
+    db.execute("INSERT INTO t VALUES (3, 2)")
+    assert rows(other.query("SELECT * FROM v")) == [(1, 2), (2, 1)]
+    assert other.version == db.version and other.trace(other.version).equals(db.trace(db.version))
+    change = following.poll(0)
+    assert change is not None and (change.version, rows(change.inserted)) == (db.version, [(2, 1)])
+    assert rows(other.changes("t")) == rows(db.changes("t"))
+    db.execute("CREATE TABLE u (x INT); INSERT INTO u VALUES (7); ALTER TABLE u ADD COLUMN y INT DEFAULT 1")
+    assert rows(other.query("SELECT * FROM u")) == [(7, 1)]
+    db.execute("INSERT INTO t VALUES (4, 2)")
+    change = following.poll(0)
+    assert change is not None and rows(change.deleted) == [(2, 1)]
+
+
+@pytest.mark.spark
+def test_a_transaction_of_a_reader_stays_at_its_version(both: Opened) -> None:
+    db, other = both
+    with other.transaction() as first:
+        db.execute("INSERT INTO t VALUES (3, 2)")
+        with other.transaction() as second:
+            assert rows(first.query("SELECT COUNT(*) FROM t")) == [(2,)]
+            assert rows(second.query("SELECT COUNT(*) FROM t")) == [(3,)]
+        other.execute("BEGIN")
+        db.execute("DELETE FROM t")
+        assert rows(other.execute("SELECT COUNT(*) FROM t")) == [(3,)]
+        other.execute("COMMIT")
+        assert rows(other.query("SELECT COUNT(*) FROM t")) == [(0,)]
+    other.transaction()
+    other.close()  # does not wait for what is open
+
+
+WRITING: dict[str, Callable[[tm.Database], object]] = {
+    **{
+        sql: lambda db, sql=sql: db.execute(sql)  # type: ignore[misc]
+        for sql in (
+            "INSERT INTO t VALUES (9, 9)",
+            "UPDATE t SET b = 2",
+            "DELETE FROM t WHERE FALSE",
+            "CREATE TABLE z (a INT)",
+            "DROP TABLE t",
+            "ALTER TABLE t ADD COLUMN c INT",
+            "CREATE VIEW w AS SELECT 1 AS one",
+            "ALTER LOG SET (versions = 3)",
+            "CHECKPOINT",
+            "PUBLISH",
+            "REFRESH v",
+            "EXPLAIN ANALYZE INSERT INTO t VALUES (9, 9)",
+            "BEGIN; INSERT INTO t VALUES (9, 9)",
+        )
+    },
+    "insert": lambda db: db.insert("t", [(9, 9)]),
+    "delete": lambda db: db.delete("t", [(1, 1)]),
+    "sync": lambda db: db.sync("t", [(9, 9)]),
+    "executemany": lambda db: db.executemany("INSERT INTO t VALUES (?, ?)", [(9, 9)]),
+    "in a transaction": lambda db: db.transaction().insert("t", [(9, 9)]),
+    "a subscriber with a name": lambda db: db.subscribe("v", name="ledger"),
+    "pull": lambda db: db.pull(),
+    "run_due": lambda db: db.run_due(),
+    "signal": lambda db: db.signal("s"),
+    "tick": lambda db: db.tick(),
+    "checkpoint": lambda db: db.checkpoint(),
+}
+
+
+@pytest.mark.spark
+def test_whatever_would_change_a_lake_is_refused(both: Opened, tmp_path: Path) -> None:
+    _, other = both
+    before = listed(tmp_path)
+    for what, action in WRITING.items():
+        with pytest.raises(tm.TidemarkError) as caught:
+            action(other)
+        assert caught.value.code == "read_only", what
+        if what.startswith("BEGIN"):
+            other.execute("ROLLBACK")
+    assert listed(tmp_path) == before
+
+
+@pytest.mark.parametrize("what", WRITING)
+def test_whatever_would_change_a_file_is_refused(what: str, tmp_path: Path) -> None:
+    target = f"duckdb:{tmp_path}/x.duckdb"
+    with tm.connect(target) as db:
+        db.execute("CREATE TABLE t (a INT PRIMARY KEY, b INT); CREATE MATERIALIZED VIEW v AS SELECT a FROM t")
+    with tm.connect(target, read_only=True) as db:
+        assert code_of(lambda: WRITING[what](db)) in ("read_only", "unsupported")
+
+
+@pytest.mark.spark
+def test_a_version_whose_files_were_replaced_is_read_from_what_is_there(tmp_path: Path) -> None:
+    with writer(tmp_path, **SMALL) as db:
+        db.execute("CREATE TABLE t (a INT PRIMARY KEY, b INT)")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT a FROM t WHERE b > 3")
+        for n in range(0, 100, 10):
+            db.insert("t", [(n + i, i) for i in range(10)])
+        with reader(tmp_path) as other, other.transaction() as tx:
+            before = rows(tx.query("SELECT * FROM v")), other.changes("t").num_rows
+            for n in range(40):
+                db.execute(f"DELETE FROM t WHERE a = {2 * n}; UPDATE t SET b = 9 WHERE a = {2 * n + 1}")
+                db.execute(f"INSERT INTO t VALUES ({1000 + n}, {n})")
+            db.checkpoint()
+            db._store.engine._sweep(db._store.engine._transactions.rows())  # type: ignore[attr-defined]
+            assert tx.store.engine._lost()  # type: ignore[attr-defined]
+            assert rows(tx.query("SELECT * FROM v")) == before[0]
+            assert rows(tx.query("SELECT COUNT(*), SUM(b) FROM t")) == [(100, 450)]
+            assert rows(other.query("SELECT * FROM v")) == rows(db.query("SELECT * FROM v"))
+
+
+@pytest.mark.spark
+def test_a_reader_that_was_away_for_long_goes_on(tmp_path: Path) -> None:
+    with writer(tmp_path, **SMALL) as db:
+        db.execute("CREATE TABLE t (a INT PRIMARY KEY); CREATE MATERIALIZED VIEW v AS SELECT COUNT(*) AS n FROM t")
+        with reader(tmp_path) as other:
+            following = other.subscribe("v")
+            for n in range(60):
+                db.insert("t", [(n,)])
+            db.execute("CREATE VIEW w AS SELECT n + 1 AS n FROM v")
+            found = [change.version for change in iter(lambda: following.poll(0), None)]
+            assert len(found) == 61
+            assert rows(other.query("SELECT * FROM w")) == [(61,)]
+            assert other.version == db.version
+
+
+@pytest.mark.spark
+def test_an_overtaken_writer_is_fenced_and_harms_nothing(tmp_path: Path) -> None:
+    first = writer(tmp_path, **SMALL)
+    first.execute("CREATE TABLE t (a INT PRIMARY KEY); INSERT INTO t VALUES (1)")
+    assert code_of(lambda: writer(tmp_path)) == "in_use"
+    held = first.transaction()
+    held.insert("t", [(2,)])
+    with writer(tmp_path, takeover=True, **SMALL) as second:
+        second.execute("INSERT INTO t VALUES (3)")
+        assert code_of(held.commit) == "fenced"
+        second.execute("DROP TABLE t; CREATE TABLE t (a INT); INSERT INTO t VALUES (4), (5)")
+        before = listed(tmp_path)
+        for action in (
+            lambda: first.execute("INSERT INTO t VALUES (6)"),
+            lambda: first.execute("DROP TABLE t"),
+            first.checkpoint,
+            first.publish,
+            lambda: first.execute("CREATE TABLE other (a INT)"),
+        ):
+            assert code_of(action) == "fenced"
+        first.close()
+        assert listed(tmp_path) == before
+        assert code_of(lambda: writer(tmp_path)) == "in_use"  # the lock tells of the successor
+        second.execute("INSERT INTO t VALUES (7)")
+        assert rows(second.query("SELECT * FROM t")) == [(4,), (5,), (7,)]
+    with writer(tmp_path) as third:  # it was closed, so that nobody need be asked
+        assert rows(third.query("SELECT * FROM t")) == [(4,), (5,), (7,)]
+    assert not check_lake(str(tmp_path / "lake"), lambda name: None).damage
+
+
+@pytest.mark.spark
+def test_every_entry_tells_the_epoch_of_its_writer(tmp_path: Path) -> None:
+    for number in (1, 2, 3):
+        with writer(tmp_path) as db:
+            db.execute(f"CREATE TABLE t{number} (a INT)")
+    log = tmp_path / "lake" / "_tidemark" / "transactions" / "_delta_log"
+    found = [read_append(path.read_bytes()) for path in sorted(log.glob("*.json"))]
+    epochs = [one.epoch for one in found if one is not None]
+    assert len(epochs) == len(found) and epochs == sorted(epochs) and set(epochs) == {1, 2, 3}
+    assert [path.name for path in (tmp_path / "lake" / "_tidemark").glob("seals*")] == ["seals-3"]
+
+
+def test_what_cannot_be_read_only_is_refused(tmp_path: Path) -> None:
+    for target in ("duckdb", "reference"):
+        assert code_of(lambda target=target: tm.connect(target, read_only=True)) == "option"  # type: ignore[misc]
+    assert code_of(lambda: tm.connect("duckdb", takeover=True)) == "option"
+    assert code_of(lambda: tm.connect("duckdb:x", read_only=1)) == "type"  # type: ignore[arg-type]
+    assert code_of(lambda: tm.connect(f"duckdb:{tmp_path}/none.duckdb", read_only=True)) == "not_a_database"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.spark
+def test_a_lake_that_is_not_there_is_not_made_by_a_reader(tmp_path: Path) -> None:
+    assert code_of(lambda: tm.connect("spark", read_only=True)) == "option"
+    assert code_of(lambda: tm.connect(f"spark:{tmp_path}/none", read_only=True)) == "not_a_database"
+    assert code_of(lambda: tm.connect(f"spark:{tmp_path}/none", read_only=True, takeover=True)) == "option"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_is_read_when_nobody_writes_it(tmp_path: Path) -> None:
+    path = tmp_path / "x.duckdb"
+    with tm.connect(f"duckdb:{path}") as db:
+        db.execute("CREATE TABLE t (a INT); INSERT INTO t VALUES (1)")
+        assert code_of(lambda: tm.connect(f"duckdb:{path}", read_only=True)) == "in_use"
+    killed = os.fork()
+    if not killed:  # a tail is left behind
+        left = tm.connect(f"duckdb:{path}")
+        left.execute("INSERT INTO t VALUES (2)")
+        os._exit(0)
+    os.waitpid(killed, 0)
+    before = listed(tmp_path)
+    assert path.with_name("x.duckdb.tide").exists()
+    with tm.connect(f"duckdb:{path}", read_only=True) as db, tm.connect(f"duckdb:{path}", read_only=True) as other:
+        assert rows(db.query("SELECT a FROM t")) == rows(other.query("SELECT a FROM t")) == [(1,), (2,)]
+        assert db.changes("t").num_rows == 2
+    assert listed(tmp_path) == before
+    with tm.connect(f"duckdb:{path}") as db:
+        assert rows(db.query("SELECT a FROM t")) == [(1,), (2,)]
+
+
+@pytest.mark.spark
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are stopped by signals")
+def test_processes_share_a_lake(tmp_path: Path) -> None:
+    sharing = Sharing(tmp_path, seed=7)
+    try:
+        sharing.begin(readers=1 if IS_QUICK else 2)
+        sharing.overtake()
+        for _ in range(0 if IS_QUICK else 4):
+            sharing.round()
+    finally:
+        for one in (*sharing.readers, *sharing.done):
+            one.kill()
+    assert sharing.end() > 0
