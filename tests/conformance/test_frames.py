@@ -115,6 +115,18 @@ def test_whole_decimals_of_any_width_are_integers(db: tm.Database, width: Callab
         assert error.value.code == "type"
 
 
+@pytest.mark.parametrize("engine", ["reference", "duckdb"], indirect=True)
+@pytest.mark.parametrize("type_", [pa.int64(), pa.uint64()])
+def test_a_double_takes_large_integers_that_it_can_hold(db: tm.Database, type_: pa.DataType) -> None:
+    db.execute("CREATE TABLE t (x DOUBLE)")
+    db.insert("t", pa.table({"x": pa.array([2**60, 2**53, None], type_)}))
+    assert rows(db.query("SELECT * FROM t")) == [(None,), (2.0**53,), (2.0**60,)]
+    for given in (pa.table({"x": pa.array([1, 2**53 + 1], type_)}), [(2**53 + 1,)]):
+        with pytest.raises(tm.TidemarkError) as error:
+            db.insert("t", given)
+        assert error.value.code == "type"
+
+
 REFUSED: list[tuple[Any, str]] = [
     (pd.DataFrame({"a": [1.5], "d": [None]}), "type"),
     (pd.DataFrame({"a": [2**31], "d": [None]}), "type"),

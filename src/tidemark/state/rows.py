@@ -108,7 +108,7 @@ def _cast(column: pa.ChunkedArray, field: Field, relation: str) -> pa.ChunkedArr
             hint=f"cast it to {field.type.arrow} first",
         )
     try:
-        if not _keeps_all(column.type, field.type):
+        if not _keeps_all(column.type, field.type) or (field.type == DOUBLE and _is_beyond_double(column)):
             return _column(column.to_pylist(), field, relation)
         return _canonical(_within_years(column.cast(field.type.arrow, safe=True), field.type), field.type)
     except (pa.ArrowException, ValueError, OverflowError) as error:
@@ -153,6 +153,13 @@ def _keeps_all(source: pa.DataType, type: Type) -> bool:
     if type.kind is Kind.DECIMAL:
         return bool(types.is_decimal(source) or types.is_null(source))
     return type.kind is not Kind.DOUBLE or not types.is_decimal(source)
+
+
+def _is_beyond_double(column: pa.ChunkedArray) -> bool:
+    """Whether there are whole numbers of which a DOUBLE does not have all; Arrow refuses any of them."""
+    if not pa.types.is_integer(column.type):
+        return False
+    return any(abs(bound) > 2**53 for bound in pc.min_max(column).as_py().values() if bound is not None)
 
 
 def _within_years(column: pa.ChunkedArray, type: Type) -> pa.ChunkedArray:
