@@ -127,6 +127,14 @@ def read_append(data: bytes) -> Append | None:
     return Append(added["path"], added["size"], checksum, sequence, 1, said.get(EPOCHS, 0), tuple(removed))
 
 
+def is_whole(data: bytes) -> bool:
+    """Whether an entry that is not ours is at least JSON."""
+    try:
+        return all(isinstance(json.loads(line), dict) for line in data.splitlines() if line.strip())
+    except ValueError:
+        return False
+
+
 @dataclass(frozen=True)
 class Standing:
     """What the log says up to an entry: the files that hold the rows with their sizes, the number of the last row, and

@@ -492,10 +492,10 @@ def _naming_files(rows: pa.Table) -> pa.ChunkedArray:
     return texts.filter(may_name_files(texts))
 
 
-def standing_from(path: Path, base: int) -> Standing:
-    """What the log says now, from a checkpoint on."""
+def standing_from(path: Path, base: int, last: int | None = None) -> Standing:
+    """What the log says now, from a checkpoint on, perhaps up to an entry."""
     standing = Standing() if base < 0 else standing_at(checkpoints(path)[base], base)
-    while (entry := entry_path(path, standing.entry + 1)).exists():
+    while standing.entry != last and (entry := entry_path(path, standing.entry + 1)).exists():
         standing = standing.after(entry.read_bytes())
     return standing
 
