@@ -22,8 +22,8 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 import tidemark as tm
+from tidemark.cli.databases import read_script
 from tidemark.cli.main import app
-from tidemark.cli.script import read_script
 from tidemark.cli.spinner import Status
 
 ROOT = Path(__file__).parent.parent

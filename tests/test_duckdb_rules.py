@@ -26,6 +26,7 @@ from tidemark.engines.duckdb.settings import RULES_IN_USE, RULES_OF_AUDITS, conf
 from tidemark.engines.spark.in_process import InProcess
 from tidemark.engines.spark.integrity import Verified
 from tidemark.sql.catalog.catalog import View
+from tidemark.storage.store import LocalStore
 
 SOURCE = Path(__file__).parent.parent / "src" / "tidemark"
 
@@ -58,7 +59,7 @@ def test_the_rules_of_this_duckdb_are_those_that_were_looked_at() -> None:
 
 def test_every_rule_is_off_that_is_not_named(tmp_path: Path) -> None:
     file = DuckDBEngine(str(tmp_path / "file.db"))
-    beside = InProcess(Verified(tmp_path), tmp_path / "spill")
+    beside = InProcess(Verified(LocalStore(tmp_path)), tmp_path / "spill")
     memory = DuckDBEngine()
     for connection in (file._connection, memory._connection, beside.connection):
         assert off(connection) == LOOKED_AT - RULES_IN_USE

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tidemark as tm
-import tidemark.engines.spark.transactions as transactions
+import tidemark.storage.store as store
 from tests.support import check_invariant
 from tidemark.engines.spark import SparkEngine
 from tidemark.storage.disk import write_new
@@ -40,7 +40,7 @@ def appending(monkeypatch: pytest.MonkeyPatch, before: bool, failure: BaseExcept
             raise failures.pop()
 
     with monkeypatch.context() as patched:
-        patched.setattr(transactions, "write_new", write)
+        patched.setattr(store, "write_new", write)
         yield
 
 

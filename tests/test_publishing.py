@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import json
+import math
 import random
 import shutil
 import threading
@@ -28,10 +29,10 @@ import tidemark as tm
 from tests.effort import examples
 from tests.test_crash import killed_after
 from tidemark.engines.spark import SparkEngine
-from tidemark.engines.spark import publish as publish_module
 from tidemark.engines.spark.publish import Publisher
 from tidemark.engines.spark.seals import Seals
 from tidemark.engines.spark.transactions import Transactions
+from tidemark.storage import store as store_module
 from tidemark.storage.publishing import Rhythm, statistics
 
 pytestmark = pytest.mark.spark
@@ -325,6 +326,21 @@ def test_of_not_a_number_no_bound_is_said(tmp_path: Path) -> None:
     assert (stats["minValues"], stats["maxValues"]) == ({"g": 1.0}, {"g": 1.0})
 
 
+def test_bounds_are_json_and_hold_whatever_is_cut_off(tmp_path: Path) -> None:
+    last, start = "\U0010ffff", "p" * 32
+    texts = ["a" * 40, start + last * 2 + "z", start]
+    table = pa.table({"f": [1.0, math.inf, None], "g": [-math.inf, 2.0, 3.0], "s": texts, "w": [start + last] * 3})
+    pq.write_table(table, tmp_path / "x.parquet")
+
+    def refused(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    stats = json.loads(statistics(tmp_path / "x.parquet"), parse_constant=refused)
+    assert stats["minValues"] == {"s": "a" * 32, "w": start}
+    assert stats["maxValues"] == {"s": start + last * 3, "w": start + last}
+    assert stats["nullCount"] == {"f": 1, "g": 0, "s": 0, "w": 0}
+
+
 def test_definitions_are_followed(tmp_path: Path) -> None:
     """A table that is dropped is gone; what replaces another lies in its place, and goes on from there."""
     lake = tmp_path / "lake"
@@ -487,7 +503,7 @@ def test_a_lake_that_dies_while_it_publishes_is_rolled_forward(tmp_path: Path, m
         db.execute("INSERT INTO item VALUES (1, 1), (2, 1), (3, 2)")
         copying(Seals, "put")
         copying(Transactions, "append_merges")
-        copying(publish_module, "write_new")
+        copying(store_module, "write_new")
         copying(Publisher, "_fed")
         for text in ("INSERT INTO item VALUES (4, 2), (4, 2)", "DELETE FROM item WHERE a = 4", "UPDATE item SET b = 9"):
             for name, known in contents.items():

@@ -16,6 +16,7 @@ import tidemark as tm
 from tidemark.engines.duckdb import DuckDBEngine
 from tidemark.engines.spark.in_process import InProcess
 from tidemark.engines.spark.integrity import Verified
+from tidemark.storage.store import LocalStore
 
 SOURCES = Path(__file__).parent.parent / "src" / "tidemark"
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks" / "tidemark_bench"
@@ -74,7 +75,7 @@ def connection(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     """The connections that engines use, each as its engine opens it."""
     if request.param == "lake":
         (tmp_path / "lake").mkdir()
-        in_process = InProcess(Verified(tmp_path / "lake"), tmp_path / "lake" / "_tidemark" / "spill")
+        in_process = InProcess(Verified(LocalStore(tmp_path / "lake")), tmp_path / "lake" / "_tidemark" / "spill")
         yield in_process.connection
         in_process.close()
     else:
@@ -136,7 +137,7 @@ def test_the_files_of_a_lake_are_read_and_written(name: str, tmp_path: Path) -> 
     root = tmp_path / name
     (root / "tables").mkdir(parents=True)
     (root / "_tidemark").mkdir()
-    in_process = InProcess(Verified(root), root / "_tidemark" / "spill")
+    in_process = InProcess(Verified(LocalStore(root)), root / "_tidemark" / "spill")
     path = str(root / "tables" / "p.parquet").replace("'", "''")
     in_process.connection.execute(f"COPY (SELECT 1 AS a) TO '{path}'")
     assert in_process.connection.execute(f"SELECT a FROM read_parquet(['{path}'])").fetchall() == [(1,)]

@@ -61,7 +61,7 @@ def test_every_public_name_is_documented() -> None:
 INNER = {
     *("tx.bring", "tx.run", "tx.guarded_run", "tx.fetch", "tx.doom", "tx.must_not_be_doomed"),
     *("tx.call", "tx.change", "tx.redefine", "tx.derived_deltas", "tx.evaluate", "tx.read", "tx.keep", "tx.tick"),
-    *("tx.compared", "tx.receive", "tx.note"),
+    *("tx.compared", "tx.receive", "tx.note", "tx.once"),
     *("tx.reactions", "tx.has_reactions", "tx.pending"),
     *(
         "tx.finish",

@@ -25,7 +25,7 @@ import pytest
 from deltalake import DeltaTable
 
 import tidemark as tm
-import tidemark.engines.spark.transactions as transactions_module
+import tidemark.storage.store as store_module
 from tests.spark_support import (
     ITEMS,
     KINDS,
@@ -158,7 +158,7 @@ def test_a_commit_that_fails_leaves_nothing(engine: SparkEngine, monkeypatch: py
         raise OSError("disk full")
 
     before, files = content(engine), sorted(Path(engine.path).rglob("*.parquet"))
-    monkeypatch.setattr(transactions_module, "write_new", fail)
+    monkeypatch.setattr(store_module, "write_new", fail)
     with pytest.raises(TidemarkError, match="disk full"):
         commit(engine, {"items": entries(ITEMS, [(99, 1, "new")])}, created=(Creation("v", ITEMS, items),))
     monkeypatch.undo()

@@ -10,7 +10,19 @@ import typer
 
 from tidemark.cli.show import Display, console_for, errors_shown
 from tidemark.cli.spinner import Status
-from tidemark_bench import client, continual, core, ladder, many, recursion, refreshes, small, snapshots, suite
+from tidemark_bench import (
+    client,
+    continual,
+    core,
+    ladder,
+    many,
+    pipeline,
+    recursion,
+    refreshes,
+    small,
+    snapshots,
+    suite,
+)
 from tidemark_bench import rules as many_rules
 from tidemark_bench.core_figures import CLOCK
 from tidemark_bench.harness.run import Plan, Run
@@ -81,6 +93,14 @@ def bench_command(
             LEAST,
         ),
     ] = None,
+    is_pipeline: Annotated[
+        bool,
+        typer.Option(
+            "--pipeline",
+            help="Measure a pull over Delta tables that others write until ten views are published, beside recomputing "
+            "them by plain Spark, instead.",
+        ),
+    ] = False,
     is_autonomous: Annotated[
         bool,
         typer.Option(
@@ -129,9 +149,11 @@ def bench_command(
     if only is not None and not is_queries:
         raise typer.BadParameter("--only chooses among --queries: give both")
     counts = (many_views, most_behind, continual_queries, soaked, rules)
-    instead = (is_queries, is_small, is_tpch, is_autonomous, is_recursion, is_client)
+    instead = (is_queries, is_small, is_tpch, is_pipeline, is_autonomous, is_recursion, is_client)
     if sum((*instead, *(count is not None for count in counts))) > 1:
         raise typer.BadParameter("give one of the options that say what is measured instead")
+    if is_pipeline and engine is not None and engines != [BenchEngine.SPARK]:
+        raise typer.BadParameter("--pipeline is about lakes: it takes no other engine than Spark")
     if is_recursion and scale is not None:
         raise typer.BadParameter("--recursion has its own graph: it takes no --scale")
     if many_views is not None and (scale is not None or engines == [BenchEngine.SPARK]):
@@ -146,6 +168,8 @@ def bench_command(
             small.run(Plan(engines, scales, times), run)
         elif is_tpch:
             refreshes.run(Plan(engines, scales, times), run)
+        elif is_pipeline:
+            pipeline.run(Plan([BenchEngine.SPARK], scales, times), run)
         elif is_autonomous:
             ladder.run(Plan(engines, scales, times), run)
         elif most_behind is not None:

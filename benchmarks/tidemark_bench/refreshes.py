@@ -199,8 +199,8 @@ def _sum(one: Spent, other: Spent) -> Spent:
     return Spent(one.milliseconds + other.milliseconds, one.processor_milliseconds + other.processor_milliseconds)
 
 
-def unequal(left: pa.Table, right: pa.Table) -> int:
-    """How many rows differ, floats but for their last digits: DuckDB divides decimals as such.
+def unequal(left: pa.Table, right: pa.Table, slack: float = 1e-9) -> int:
+    """How many rows differ, floats but for their last digits, or for this much: DuckDB divides decimals as such.
 
     >>> unequal(pa.table({"a": [1.0, 2.0]}), pa.table({"a": [2.0 + 1e-14, 1.0]}))
     0
@@ -208,7 +208,8 @@ def unequal(left: pa.Table, right: pa.Table) -> int:
     1
     """
     ours, theirs = (sorted(zip(*table.to_pydict().values(), strict=True), key=_order) for table in (left, right))
-    same = sum(all(map(_close, one, other)) for one, other in zip(ours, theirs, strict=False))
+    close = partial(_close, slack=slack)
+    same = sum(all(map(close, one, other)) for one, other in zip(ours, theirs, strict=False))
     return max(len(ours), len(theirs)) - same
 
 
@@ -220,7 +221,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float | Decimal)
 
 
-def _close(left: Any, right: Any) -> bool:
+def _close(left: Any, right: Any, *, slack: float) -> bool:
     if isinstance(left, float) or isinstance(right, float):
-        return left is not None and right is not None and math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-9)
+        return left is not None and right is not None and math.isclose(left, right, rel_tol=1e-9, abs_tol=slack)
     return bool(left == right)

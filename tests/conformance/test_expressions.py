@@ -10,6 +10,7 @@ import math
 from decimal import Decimal as D
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import tidemark as tm
@@ -360,6 +361,12 @@ def test_times_have_no_zone(one: tm.Database) -> None:
         assert code_of(one, text) == "unsupported", text
     with pytest.raises(tm.TidemarkError, match="zone"):
         one.execute("CREATE TABLE z (t TIMESTAMPTZ)")
+
+
+def test_tinyint_is_smallint(one: tm.Database) -> None:
+    one.execute("CREATE TABLE tiny (a TINYINT); INSERT INTO tiny VALUES (300), (-32768)")
+    assert one.query("SELECT a, a::TINYINT AS b FROM tiny").schema.types == [pa.int16(), pa.int16()]
+    assert code_of(one, "40000::TINYINT") == "overflow"
 
 
 def test_rows_are_compared_column_by_column(one: tm.Database) -> None:

@@ -117,6 +117,20 @@ def test_texts_in_every_form_of_arrow_are_texts(db: tm.Database, column: Any) ->
     assert rows(db.query("SELECT a FROM t")) == [(None,), ("u",), ("v",)]
 
 
+@pytest.mark.parametrize("engine", ["reference", "duckdb"], indirect=True)
+@pytest.mark.parametrize("width", [pa.decimal32, pa.decimal64, pa.decimal128, pa.decimal256])
+def test_whole_decimals_of_any_width_are_integers(db: tm.Database, width: Callable[[int, int], pa.DataType]) -> None:
+    db.execute("CREATE TABLE t (a BIGINT, b INT, c SMALLINT, d DECIMAL(38, 2))")
+    column = pa.array([Decimal("2.0"), None, Decimal("-31.0")], width(5, 1))
+    db.insert("t", pa.table(dict.fromkeys("abcd", column)))
+    assert rows(db.query("SELECT * FROM t")) == [(None,) * 4, (-31, -31, -31, -31), (2, 2, 2, 2)]
+    for name in "abc":
+        with pytest.raises(tm.TidemarkError, match=f"column '{name}'") as error:
+            one = {other: pa.array([Decimal(1)], width(5, 1)) for other in "abcd"}
+            db.insert("t", pa.table({**one, name: pa.array([Decimal("1.5")], width(5, 1))}))
+        assert error.value.code == "type"
+
+
 REFUSED: list[tuple[Any, str]] = [
     (pd.DataFrame({"a": [1.5], "d": [None]}), "type"),
     (pd.DataFrame({"a": [2**31], "d": [None]}), "type"),
@@ -131,6 +145,8 @@ REFUSED: list[tuple[Any, str]] = [
     (Stream(pa.table({"a": [1], "d": [b"x"]})), "type"),
     (pa.chunked_array([[1, 2]]), "type"),
     (duckdb.sql("SELECT 1 AS a, TIMESTAMP_NS '2026-01-01 00:00:00.000000001' AS d"), "type"),
+    (pd.DataFrame({"a": pd.arrays.SparseArray([1, 2]), "d": [None, None]}), "type"),
+    (pd.DataFrame({"a": [1 + 2j], "d": [None]}), "type"),
     ("a text", "type"),
     (7, "type"),
     ({"a": [1], "d": [None]}, "type"),

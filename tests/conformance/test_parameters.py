@@ -74,6 +74,24 @@ def test_values_are_stored_whole(table: tm.Database) -> None:
         assert table.query(f"SELECT {column} AS x FROM t WHERE k = ?", (number + 100,)).to_pylist() == [{"x": stored}]
 
 
+MANY = 70
+"""More rows than are taken one by one."""
+
+
+def test_values_of_many_rows_are_stored_as_those_of_few(table: tm.Database) -> None:
+    columns = list(dict.fromkeys(column for column, _, _ in TAKEN))
+    for number, name in enumerate(columns):
+        found = [(value, stored) for column, value, stored in TAKEN if column == name]
+        values = [found[place % len(found)] for place in range(MANY)]
+        first = number * MANY
+        table.executemany(
+            f"INSERT INTO t (k, {name}) VALUES (?, ?)", [(first + i, value) for i, (value, _) in enumerate(values)]
+        )
+        kept = table.query(f"SELECT {name} AS x FROM t WHERE k >= ? AND k < ? ORDER BY k", [first, first + MANY])
+        assert kept.column("x").to_pylist() == [stored for _, stored in values], name
+    assert table.audit("v").num_rows == 0
+
+
 UNFIT: list[tuple[str, Any]] = [
     *(
         ("n", value)
@@ -97,6 +115,10 @@ def test_what_does_not_fit_is_refused_before_anything_runs(table: tm.Database) -
             lambda: table.execute(f"INSERT INTO t (k, {column}) VALUES (2, ?)", [value]),  # noqa: B023
             lambda: table.execute(f"UPDATE t SET {column} = ? WHERE k = 1", [value]),  # noqa: B023
             lambda: table.executemany(f"INSERT INTO t (k, {column}) VALUES (3, ?)", [(None,), (value,)]),  # noqa: B023
+            lambda: table.executemany(
+                f"INSERT INTO t (k, {column}) VALUES (3, ?)",  # noqa: B023
+                [(None,)] * MANY + [(value,)],  # noqa: B023
+            ),
         )
         for attempt in attempts:
             with pytest.raises(tm.TidemarkError) as caught:

@@ -356,6 +356,15 @@ def test_types_that_are_missing_are_refused_by_column_and_can_be_asked_for(db: t
     assert rows(db.query("SELECT * FROM wide")) == [(0.5, 1)]
     refused(db, "CREATE TABLE t (id INT) FROM SOURCE lake RELATION 'zoned'", "type", "is long .* which is no INT")
     refused(db, "CREATE TABLE t (no INT) FROM SOURCE lake RELATION 'zoned'", "columns", "has no column 'no'")
+    for column, said in (
+        ("'zoned' (zoned DATE)", "'zoned' can be TIMESTAMP, or be left out"),
+        ("'pairs' (pairs VARCHAR)", "map<string,long> has no type here: leave 'pairs' out"),
+        ("'deep' (deep INT[])", "leave 'deep' out"),
+    ):
+        relation, _, listed = column.partition(" ")
+        with pytest.raises(tm.TidemarkError) as caught:
+            db.execute(f"CREATE TABLE t {listed} FROM SOURCE lake RELATION {relation}")
+        assert caught.value.code == "type" and said in str(caught.value.hint)
     refused(db, "CREATE TABLE t (id BIGINT DEFAULT 1) FROM SOURCE lake RELATION 'zoned'", "unsupported", "DEFAULT")
     refused(db, "CREATE TABLE t FROM SOURCE lake RELATION 'deep' KEY (x)", "unsupported")
     refused(db, "CREATE TABLE t (id BIGINT) FROM SOURCE lake RELATION 'deep' KEY (x)", "unknown_column", "names 'x'")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
@@ -295,3 +298,74 @@ def test_every_statement_that_fails_in_an_open_transaction_dooms_it(db: tm.Datab
             db.query("SELECT * FROM t")
         assert caught.value.code == "doomed", statement
         db.execute("ROLLBACK")
+
+
+def test_a_transaction_with_a_key_is_done_once(db: tm.Database) -> None:
+    db.execute(ACCOUNTS)
+
+    def deposit(key: str, amount: int) -> int | None:
+        with db.transaction(idempotency_key=key) as tx:
+            tx.execute("UPDATE account SET balance = balance + ? WHERE id = 1", [amount])
+            tx.execute(f"INSERT INTO account VALUES ({amount}, 'new', 1)")
+            tx.upsert("account", [(2, "ann", 50 + amount)])
+            tx.executemany("DELETE FROM account WHERE id = ?", [(3,)])
+            found = tx.sync("account", tx.query("SELECT * FROM account WHERE id <> 7"))
+            assert found.inserted == 0
+            assert tx.query("SELECT * FROM account").num_rows
+        return tx.version
+
+    first = deposit("a", 5)
+    assert first == db.version
+    after = state_of(db)
+    assert deposit("a", 5) == first
+    assert deposit("a", 900) == first
+    assert state_of(db) == after
+    assert deposit("b", 6) == db.version == first + 1
+    assert rows(db.query("SELECT balance FROM account WHERE id = 1")) == [(111,)]
+    assert deposit("a", 5) == first
+
+
+def test_a_key_is_kept_if_its_transaction_is(db: tm.Database) -> None:
+    db.execute("CREATE TABLE t (a INT PRIMARY KEY)")
+    with pytest.raises(tm.TidemarkError), db.transaction(idempotency_key="k") as tx:
+        tx.insert("t", [(1,), (1,)])
+    with pytest.raises(KeyError), db.transaction(idempotency_key="k") as tx:
+        tx.insert("t", [(1,)])
+        raise KeyError
+    with db.transaction(idempotency_key="k") as tx:
+        pass
+    assert tx.version is None
+    with db.transaction(idempotency_key="k") as tx:
+        tx.insert("t", [(1,)])
+    with db.transaction(idempotency_key="k") as again:
+        again.execute("CREATE TABLE other (a INT); INSERT INTO other VALUES (1)")
+        with pytest.raises(tm.TidemarkError):
+            again.query("SELECT * FROM other")
+        again.rollback()
+    assert (tx.version, again.version) == (db.version, db.version)
+    assert rows(db.query("SELECT * FROM t")) == [(1,)]
+    for wrong in ("", "\ud800", 7):
+        with pytest.raises(tm.TidemarkError) as error:
+            db.transaction(idempotency_key=wrong)  # type: ignore[arg-type]
+        assert error.value.code == "type"
+    db.insert("t", [(2,)])
+
+
+@pytest.mark.parametrize("target", ["duckdb:{}/x.duckdb", pytest.param("spark:{}/lake", marks=pytest.mark.spark)])
+def test_a_key_is_durable_and_forgotten_after_a_day(target: str, tmp_path: Path) -> None:
+    now = [dt.datetime(2026, 1, 1)]
+
+    def once(key: str) -> tuple[int | None, int]:
+        with tm.connect(target.format(tmp_path), clock=lambda: now[0]) as db:
+            db.execute("CREATE TABLE IF NOT EXISTS t (a INT)")
+            with db.transaction(idempotency_key=key) as tx:
+                tx.insert("t", [(1,)])
+            return tx.version, db.query("SELECT * FROM t").num_rows
+
+    first, count = once("k")
+    now[0] += dt.timedelta(hours=24)
+    assert once("k") == (first, count)
+    now[0] += dt.timedelta(minutes=1)
+    assert once("other")[1] == count + 1
+    version, count = once("k")
+    assert version != first and count == 3

@@ -423,9 +423,20 @@ def test_small_relations_tell_of_each_row_which_key_it_has() -> None:
     stored = [("b", "x"), ("a", "y"), ("c", "x"), ("a", "z"), ("b", "a")]
     cells = [pa.array(column, pa.string()) for column in zip(*stored, strict=True)]
     whole = Whole(texts, pa.Table.from_arrays(cells, schema=texts.arrow), 100)
-    keys = ["c", "b", "a"]
-    found = whole.matching_batch((0,), [Vector(VARCHAR, array=pa.array(keys))], MOST)
+    keys = ["c", "b", "a", "nowhere"]
+    asked = [Vector(VARCHAR, array=pa.array(keys))]
+    for _ in range(3):  # one by one at first, then all of them as columns
+        found = whole.matching_batch((0,), asked, MOST)
+        assert found is not None
+        rows, owners = found
+        assert [keys[owner] for owner in owners] == rows.vectors[0].array().to_pylist()
+        assert bag_in(rows, texts) == dict.fromkeys(stored, 1)
+        assert whole.matching_batch((0,), asked, 4) is None
+        every = whole.matching_batch((), [], MOST)
+        assert every is not None and bag_in(every[0], texts) == dict.fromkeys(stored, 1)
+    whole.feed(Rows(texts, bag={("a", "y"): -1, ("nowhere", "new"): 2}))
+    found = whole.matching_batch((0,), asked, MOST)
     assert found is not None
-    rows, owners = found
-    assert [keys[owner] for owner in owners] == rows.vectors[0].array().to_pylist()
-    assert bag_in(rows, texts) == dict.fromkeys(stored, 1)
+    left = dict.fromkeys(stored, 1) | {("nowhere", "new"): 2}
+    del left["a", "y"]
+    assert bag_in(found[0], texts) == left

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -19,6 +21,7 @@ from tests.effort import examples
 from tests.foreign import SCHEMA, Foreign, Row
 from tests.support import Bag, bag_of, check_invariant, rows_in_order, weights_of
 from tidemark.algebra.types import WEIGHT
+from tidemark.sources import netting
 from tidemark.sources.delta import DeltaSource
 from tidemark.sources.protocol import ChangesLostError, Position
 
@@ -78,11 +81,11 @@ def read(path: Path, since: Position | None) -> tuple[Position, Bag]:
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(KINDS, ROWS, HISTORIES)
+@given(KINDS, ROWS, HISTORIES, st.sampled_from([1, 4, netting.MOST_ROWS]))
 def test_changes_are_the_difference_of_plain_reads(
-    kind: tuple[bool, bool], first: list[Row], history: list[list[Step]]
+    kind: tuple[bool, bool], first: list[Row], history: list[list[Step]], at_once: int
 ) -> None:
-    with folder() as path:
+    with folder() as path, mock.patch.object(netting, "MOST_ROWS", at_once):
         table = Foreign(path / "t", *kind)
         table.write(first)
         position, content = read(path, None)
@@ -126,6 +129,40 @@ def test_a_pull_keeps_tables_and_views_true_and_tells_exact_changes(
                     assert told == {row: n for row, n in change.items() if n}
                 before = after
             check_invariant(db)
+
+
+WEIGHTED = pa.schema({"a": pa.int64(), "b": pa.int16(), "c": pa.string(), "d": pa.float64(), WEIGHT: pa.int64()})
+PARTS = st.lists(
+    st.lists(
+        st.tuples(
+            st.sampled_from([None, 0, 1, -1, 2**63 - 1, -(2**63)]),
+            st.sampled_from([None, -32768, 7]),
+            st.sampled_from([None, "", "x"]),
+            st.sampled_from([None, 0.5, float("inf")]),
+            st.sampled_from([1, -1, 2]),
+        ),
+        max_size=20,
+    ),
+    max_size=4,
+)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(PARTS, st.integers(1, 30), st.sampled_from([WEIGHTED.names, ["c", "d", WEIGHT]]))
+def test_rows_are_net_whether_they_are_brought_together_in_files_or_at_once(
+    parts: list[list[tuple[Any, ...]]], at_once: int, columns: list[str]
+) -> None:
+    tables = [pa.Table.from_pylist([dict(zip(WEIGHTED.names, row, strict=True)) for row in p], WEIGHTED) for p in parts]
+    tables = [table.select(columns) for table in tables]
+    with mock.patch.object(netting, "MOST_ROWS", at_once):
+        found = netting.netted(iter(tables), tables[0].schema if tables else WEIGHTED, sum(map(len, tables)))
+    expected: Counter[tuple[Any, ...]] = Counter()
+    for table in tables:
+        for row in rows_in_order(table):
+            expected[row[:-1]] += row[-1]
+    rows = rows_in_order(found)
+    assert {row[:-1]: row[-1] for row in rows} == {row: weight for row, weight in expected.items() if weight}
+    assert len({row[:-1] for row in rows}) == len(rows)
 
 
 def test_a_history_that_is_gone_or_another_is_noticed(tmp_path: Path) -> None:

@@ -6,7 +6,9 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -95,3 +97,29 @@ def _part(step: str) -> str:
     if step.startswith(_PROPAGATING):
         return step.removeprefix(_PROPAGATING).partition("/")[0]
     return CHECKS if step == "checking constraints" else COMMIT
+
+
+def spent_by_all(action: Callable[[], object]) -> Spent:
+    """What an action takes, with the processors' time of all processes that descend from this one, such as Spark's.
+
+    >>> spent_by_all(lambda: None).processor_milliseconds >= 0
+    True
+    """
+    processors, started = family_seconds(), time.perf_counter()
+    action()
+    return Spent((time.perf_counter() - started) * 1000, (family_seconds() - processors) * 1000)
+
+
+def family_seconds() -> float:
+    """The processors' time of this process and of those that descend from it and live; of this one alone where the
+    system does not tell about others."""
+    spent, parents = dict[int, float](), dict[int, int]()
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, ValueError, IndexError):
+            shown = place.read_text().rpartition(")")[2].split()
+            number = int(place.parent.name)
+            parents[number], spent[number] = int(shown[1]), (int(shown[11]) + int(shown[12])) / os.sysconf("SC_CLK_TCK")
+    family = {os.getpid()}
+    while more := {number for number, parent in parents.items() if parent in family} - family:
+        family |= more
+    return sum(spent.get(number, 0.0) for number in family) if os.getpid() in spent else time.process_time()

@@ -36,6 +36,9 @@ class Kind(enum.Enum):
     ARRAY = "ARRAY"
     STRUCT = "STRUCT"
 
+    # There is one object of each kind; an enumeration hashes its name each time, in Python.
+    __hash__ = object.__hash__
+
 
 INTEGER_DIGITS: Final = {Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 19}
 INTEGER_BITS: Final = {Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64}

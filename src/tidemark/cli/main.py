@@ -11,10 +11,9 @@ from typing import Annotated
 import typer
 
 from tidemark.cli import overview
-from tidemark.cli.databases import bytes_of, connected, existing, read_text
+from tidemark.cli.databases import bytes_of, connected, existing, read_script, read_text
 from tidemark.cli.pull import PULL_HELP, pull_command
 from tidemark.cli.run import ScriptRun, audit
-from tidemark.cli.script import read_script
 from tidemark.cli.shell import shell
 from tidemark.cli.show import Display, Stopped, Warnings, console_for, errors_shown
 from tidemark.cli.spinner import Status

@@ -16,8 +16,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from tidemark.cli.databases import connected, read_text
-from tidemark.cli.script import Piece, read_script
+from tidemark.cli.databases import Piece, connected, read_script, read_text
 from tidemark.cli.show import Display, as_error, console_for, errors_shown
 from tidemark.cli.spinner import Status
 from tidemark.errors import TidemarkError

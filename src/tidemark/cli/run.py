@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tidemark.algebra.types import VERSION
 from tidemark.answers.describe import TransactionState, transaction_state
-from tidemark.cli.script import Piece
+from tidemark.cli.databases import Piece
 from tidemark.cli.show import Committed, Display, ViewChange
 from tidemark.cli.spinner import Status
 from tidemark.cli.tables import counted, duration, sorted_rows

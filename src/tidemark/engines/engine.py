@@ -9,11 +9,12 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final, Generic, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from tidemark.algebra.plans import Plan, Stored
+from tidemark.algebra.plans import Given, Plan, Stored, walk
 from tidemark.algebra.scalar import Row
 from tidemark.engines.limits import EngineLimits
 from tidemark.errors import TidemarkError
@@ -46,16 +47,27 @@ class Iteration:
     most_rows: int
     """When the set has more rows, it need not be found: any rows are an answer, if they are more than these."""
 
-    @property
+    @cached_property
     def plans(self) -> tuple[Plan, ...]:
         return (*(part for _, part in self.parts), self.first, self.step)
+
+    @cached_property
+    def stored(self) -> frozenset[str]:
+        """The stored relations that the plans read."""
+        return frozenset(part.relation for plan in self.plans for part in walk(plan) if isinstance(part, Stored))
+
+    @cached_property
+    def given(self) -> tuple[str, ...]:
+        """The names of what is given to the plans by the caller, as far as it is there."""
+        names = dict.fromkeys(part.name for plan in self.plans for part in walk(plan) if isinstance(part, Given))
+        return tuple(name for name in names if name not in self.own_names)
 
     def over(self, change: Callable[[Plan], Plan]) -> Iteration:
         """The same with each plan changed."""
         parts = tuple((name, change(part)) for name, part in self.parts)
         return replace(self, parts=parts, first=change(self.first), step=change(self.step))
 
-    @property
+    @cached_property
     def own_names(self) -> frozenset[str]:
         """The names of what is not handed over by the caller."""
         return frozenset({self.last, *(name for name, _ in self.parts)})

@@ -12,7 +12,7 @@ from tidemark.engines.engine import Engine
 from tidemark.engines.opening import opening
 from tidemark.errors import TidemarkError, half_character
 from tidemark.session.database import Database
-from tidemark.session.options import AllowedPaths, memory_of, options_of
+from tidemark.session.options import OF_LAKES, AllowedPaths, memory_of, options_of
 from tidemark.sql.parse.text import dialect_named
 from tidemark.state.boundary import bounded, deep
 from tidemark.storage.publishing import Rhythm
@@ -33,15 +33,17 @@ def connect(
 ) -> Database:
     """Open a database.
 
-    ``"spark"`` (the default) is local Spark with a temporary lake, ``"spark:path"`` a durable lake, ``"duckdb"`` the
-    embedded engine in memory, ``"duckdb:path"`` a durable file. A SparkSession of your own is taken with ``lake=``.
+    ``"spark"`` (the default) is local Spark with a temporary lake, ``"spark:path"`` a durable lake, which may lie on an
+    object store (``"spark:s3://bucket/lake"``), ``"duckdb"`` the embedded engine in memory, ``"duckdb:path"`` a durable
+    file. A SparkSession of your own is taken with ``lake=``.
 
     ``allow_paths`` are files and folders that statements may write to (``BACKUP TO``); none by default.
 
     ``options``: ``durability`` is ``"process"`` (a commit survives the death of the process) or ``"power"`` (and a loss
-    of power), ``publish`` when other programs see changes in a lake's Delta tables, ``statement_timeout`` a time such
-    as ``"5s"``. ``memory`` is an amount such as ``"2GB"``, which rows that are arranged in memory share with the
-    engine. The reference has all of them.
+    of power), ``publish`` when other programs see changes in a lake's Delta tables, ``run`` where plans over a lake
+    run, ``statement_timeout`` a time such as ``"5s"``, ``storage`` how to reach an object store. ``memory`` is an
+    amount such as ``"2GB"``, which rows that are arranged in memory share with the engine. The reference has all of
+    them.
 
     >>> with connect("duckdb") as db:
     ...     db.version
@@ -51,7 +53,7 @@ def connect(
     if clock is not None and not callable(clock):
         raise TidemarkError("type", f"clock is a function, or None, not {clock!r}")
     chosen, allowed = options_of(options), AllowedPaths(allow_paths)
-    engine = _engine(target, lake, _Wanted(chosen, "publish" in (options or {}), memory_of(memory)))
+    engine = _engine(target, lake, _Wanted(chosen, frozenset(options or ()), memory_of(memory)))
     try:
         with opening(getattr(engine, "path", None)), deep():
             return Database(engine, dialect, clock, allowed, options)
@@ -62,10 +64,10 @@ def connect(
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What the options ask of an engine; ``publishes`` says that publishing was asked for by name."""
+    """What the options ask of an engine; ``named`` are those that were asked for by name."""
 
     options: Mapping[str, Any]
-    publishes: bool
+    named: frozenset[str]
     memory: int | None
 
     @property
@@ -75,7 +77,7 @@ class _Wanted:
     def rhythm(self, path: str | None) -> Rhythm | None:
         """When relations are published. Nobody else reads a temporary lake, unless somebody says so."""
         rhythm: Rhythm = self.options["publish"]
-        return rhythm if path or self.publishes else None
+        return rhythm if path or "publish" in self.named else None
 
 
 def _engine(target: Any, lake: str | None, wanted: _Wanted) -> Engine:
@@ -92,10 +94,8 @@ def _engine(target: Any, lake: str | None, wanted: _Wanted) -> Engine:
     name, colon, path = target.partition(":")
     _must_name_a_path(path if colon else None, repr(target))
     _must_be_durable(path, repr(target), is_asked=wanted.power)
-    if wanted.publishes and name != "spark":
-        raise TidemarkError(
-            "option", f"{target!r} publishes nothing", hint="publish is an option of lakes: spark:path/to/lake"
-        )
+    if name != "spark":
+        _must_be_no_lake_s(wanted, target)
     match name:
         case "spark":
             return _spark(path or None, None, wanted)
@@ -112,6 +112,14 @@ def _engine(target: Any, lake: str | None, wanted: _Wanted) -> Engine:
         f"there is no engine {target!r}",
         hint='use "duckdb", "duckdb:path", "spark" or "spark:path"',
     )
+
+
+def _must_be_no_lake_s(wanted: _Wanted, target: str) -> None:
+    for option, said in OF_LAKES.items():
+        if option in wanted.named:
+            raise TidemarkError(
+                "option", f"{target!r} {said}", hint=f"{option} is an option of lakes: spark:path/to/lake"
+            )
 
 
 def _must_name_a_path(path: str | None, what: str) -> None:
@@ -131,6 +139,8 @@ def _must_be_durable(path: str, what: str, *, is_asked: bool) -> None:
 
 def _spark(lake: str | None, session: Any, wanted: _Wanted) -> Engine:
     from tidemark.engines.spark import SparkEngine
+    from tidemark.engines.spark.session import RUN
 
+    asked = {"power": wanted.power, "memory": wanted.memory, "storage": wanted.options["storage"]}
     with opening(lake):
-        return SparkEngine(lake, session=session, power=wanted.power, memory=wanted.memory, publish=wanted.rhythm(lake))
+        return SparkEngine(lake, session=session, publish=wanted.rhythm(lake), **asked, **RUN[wanted.options["run"]])

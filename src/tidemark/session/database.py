@@ -66,6 +66,7 @@ from tidemark.state.rows import Rows
 from tidemark.state.snapshot import snapshot_of
 from tidemark.state.state import Store
 from tidemark.state.times import must_be_later, naive, stored_time
+from tidemark.state.values import must_be_text
 from tidemark.strategy.settle import settle
 
 
@@ -209,13 +210,31 @@ class Database:
             is_stored = not isinstance(found, View) or found.materialized
             return store.engine.frame(found.name, session) if is_stored else None
 
-    def transaction(self) -> Transaction:
+    def transaction(self, idempotency_key: str | None = None) -> Transaction:
         """A transaction, to be used in a ``with`` block: it commits at the end, or rolls back on an exception.
 
         What it did is seen through it alone until it commits. One transaction at a time can be open: others wait for
         their turn, and the same caller is told that it has one open already.
+
+        With an ``idempotency_key`` it is done once: the key is committed with it, and for 24 hours another transaction
+        with the same key changes nothing, and has the first one's ``version``.
+
+        >>> import tidemark as tm
+        >>> with tm.connect("duckdb") as db:
+        ...     db.execute("CREATE TABLE paid (amount INT)")
+        ...     for attempt in range(2):
+        ...         with db.transaction(idempotency_key="invoice 7") as tx:
+        ...             tx.insert("paid", [(100,)])
+        ...         print(tx.version, db.query("SELECT * FROM paid").num_rows)
+        2 1
+        2 1
         """
-        return self._opened("db.transaction()")
+        if idempotency_key is not None and not must_be_text(idempotency_key, "an idempotency_key"):
+            raise TidemarkError("type", "an idempotency_key is a text that names a transaction, not an empty one")
+        opened = self._opened("db.transaction()")
+        if idempotency_key is not None:
+            opened.once(idempotency_key)
+        return opened
 
     def _settled(self, event: Settled) -> Action:
         """What is stored was read again after a failure: nothing that was known of it holds."""

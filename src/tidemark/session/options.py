@@ -98,18 +98,60 @@ def _publish(value: object) -> Rhythm:
     )
 
 
+def _run(value: object) -> object:
+    if value not in ("auto", "spark", "process"):
+        raise TidemarkError(
+            "option",
+            f"run is {value!r}",
+            hint='"auto": sizes choose where plans over a lake run; "spark": what reads stored rows runs on Spark; '
+            '"process": all runs in this process',
+        )
+    return value
+
+
+def _storage(value: object) -> tuple[tuple[str, str], ...]:
+    """How to reach an object store: words and texts, most of which are the store's own."""
+    if not isinstance(value, Mapping) or not all(
+        isinstance(name, str) and isinstance(said, str | os.PathLike | bool) for name, said in value.items()
+    ):
+        raise TidemarkError(
+            "option",
+            "storage is a dict of texts by name",
+            hint="such as {'endpoint': 'https://…', 'region': '…', 'access_key_id': '…', 'secret_access_key': '…'}",
+        )
+    if value.get("spark", "s3a") not in ("s3a", "files"):
+        raise TidemarkError(
+            "option",
+            f"storage has {value['spark']!r} for spark",
+            hint='"s3a": Spark reads and writes the bucket itself; "files": it has the files of this machine',
+        )
+    return tuple(
+        (name, str(said).lower() if isinstance(said, bool) else os.fspath(said)) for name, said in value.items()
+    )
+
+
 OPTIONS: Final[Mapping[str, Callable[[object], object]]] = {
     "busy_timeout": waiting_seconds,
     "durability": _durability,
     "publish": _publish,
+    "run": _run,
     "statement_timeout": seconds_of,
+    "storage": _storage,
 }
 """What ``connect(options=…)`` takes, and how each value is read."""
+OF_LAKES: Final[Mapping[str, str]] = {
+    "publish": "publishes nothing",
+    "run": "has no Spark",
+    "storage": "lies on no object store",
+}
+"""Options that lakes alone have, and what is said of a database that is none."""
 DEFAULTS: Final[Mapping[str, object]] = {
     "busy_timeout": DEFAULT_SECONDS,
     "durability": "process",
     "publish": "1s",
+    "run": "auto",
     "statement_timeout": None,
+    "storage": {},
 }
 
 

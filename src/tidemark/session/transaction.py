@@ -69,6 +69,7 @@ from tidemark.state.outcome import COMMIT_UNKNOWN, Outcome
 from tidemark.state.point import Pending, seen, seen_near
 from tidemark.state.rows import Rows, must_have_columns
 from tidemark.state.state import Store
+from tidemark.state.tidemarks import first_version, once_notes
 from tidemark.state.times import Laps
 from tidemark.state.values import must_be_text
 from tidemark.storage import delta as delta_tables
@@ -174,6 +175,9 @@ class Transaction:
         self.statements = 0
         self._change_alone: Callable[[], BoundChange] | None = None
         self._brought: Work | None = None
+        self._key: str | None = None
+        self._repeats: int | None = None
+        """The version of the transaction that this one repeats."""
         self.stage = TransactionStage.OPEN
         self.is_left = False
         """Whether the ``with`` block is over. If its end was interrupted, the next transaction ends it."""
@@ -210,6 +214,16 @@ class Transaction:
     def is_committed(self) -> bool:
         return self.outcome.version is not None
 
+    @property
+    def version(self) -> int | None:
+        """The version that it made, once it is committed; if it repeats one by its key, the version of that."""
+        return self.outcome.version if self._repeats is None else self._repeats
+
+    def once(self, key: str) -> None:
+        """Let it be done once under a key: if it was done before, this one changes nothing."""
+        with self.store.lock:
+            self._key, self._repeats = key, first_version(key, self.store.notes, self.store.now())
+
     # What users call
 
     def execute(self, sql: str, params: Params = None) -> pa.Table | None:
@@ -232,25 +246,25 @@ class Transaction:
 
     def executemany(self, sql: str, rows: Iterable[Sequence[Any]] | Iterable[Mapping[str, Any]]) -> None:
         """Run one INSERT, UPDATE or DELETE for each row of parameters, in order."""
-        self._guarded(lambda: self._run_many(sql, rows))
+        self._altering(lambda: self._run_many(sql, rows), None)
 
     def insert(self, table: str, rows: Rows) -> None:
         """Add rows: a list of tuples or dicts, or an Arrow table or another frame with the table's columns."""
-        self._guarded(lambda: self._insert(self._table(table), rows))
+        self._altering(lambda: self._insert(self._table(table), rows), None)
 
     def delete(self, table: str, rows: Rows) -> None:
         """Remove whole rows, one equal row for each; a row that is not there is an error."""
-        self._guarded(lambda: self._delete(self._table(table), rows))
+        self._altering(lambda: self._delete(self._table(table), rows), None)
 
     def upsert(self, table: str, rows: Rows) -> None:
         """Add rows, each instead of the one that has its PRIMARY KEY, if there is one; see ``Database.upsert``."""
-        self._guarded(lambda: self._upsert(self._table(table), rows))
+        self._altering(lambda: self._upsert(self._table(table), rows), None)
 
     def sync(
         self, table: str, state: Rows | None = None, *, changed: Rows | None = None, present: Rows | None = None
     ) -> Synced:
         """Bring a table to the state that a source gives; see ``Database.sync``."""
-        return self._guarded(lambda: self._sync(self._table(table), state, changed, present))
+        return self._altering(lambda: self._sync(self._table(table), state, changed, present), Synced(0, 0))
 
     def commit(self) -> None:
         """Make everything true at once, or, if that fails, nothing."""
@@ -267,6 +281,8 @@ class Transaction:
                     f"the transaction was rolled back, because a statement in it failed: {self.failure.message}",
                 )
             try:
+                if self._key is not None and self.statements:
+                    self.note(once_notes(self._key, self.store.version + 1, self.store.notes, self.store.now()))
                 run(Draft(self.store, self._work(), self._react if self._may_react else None, self._derivation))
             except BaseException as error:
                 self._failed(error)
@@ -292,7 +308,7 @@ class Transaction:
 
     def signal(self, name: str, payload: object = "") -> None:
         """Tell rules of an event outside the database: those ON SIGNAL name. A payload that is no text goes as JSON."""
-        self._guarded(lambda: self._signal(name, payload))
+        self._altering(lambda: self._signal(name, payload), None)
 
     def __enter__(self) -> Transaction:
         return self
@@ -319,6 +335,8 @@ class Transaction:
         row = row_of(statement)
         if isinstance(row, Answered):
             raise row.refusal()
+        if self._repeats is not None and not row.reads:
+            return None
         self.laps.begin("bind")
         return row.run(statement, self, source)
 
@@ -451,6 +469,10 @@ class Transaction:
         first = handed(source, listed[0])
         together = self._together(first, source)
         if together is not None:
+            if len(listed) <= delta_tables.FEW:
+                step = self._insertion([handed(source, row) for row in listed], source, None)
+                if step is not None:
+                    return step()
             table, cells = together
             found = [template(source.text, source.dialect).values(row) for row in listed]
             self._insert(table, [tuple(cell(values) for cell in cells) for values in found])
@@ -809,6 +831,10 @@ class Transaction:
         known = self._derivation
         is_served = known is not None and known.serves(self.store.version, self.catalog, self.pending, read)
         return known if is_served else None
+
+    def _altering(self, action: Callable[[], T], nothing: T) -> T:
+        """Run an action that changes something, unless all of it was done before."""
+        return self._guarded(action if self._repeats is None else lambda: nothing)
 
     def _guarded(self, action: Callable[[], T]) -> T:
         """Run an action; a failure dooms the transaction until rollback."""

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidemark.algebra.types import WEIGHT
 from tidemark.errors import TidemarkError
 from tidemark.sources.delta_log import DataFile
+from tidemark.sources.netting import netted
 from tidemark.sources.protocol import ChangesLostError
 from tidemark.sources.vectors import Vector, deleted_rows
 
@@ -88,13 +90,14 @@ class DataFiles:
         return pa.concat_tables(found) if found else self._schema.empty_table()
 
     def moved(self, files: Iterable[tuple[DataFile, int]]) -> pa.Table:
-        """The rows of files that came or went, with weights. A file of which another part is deleted than before is
-        read once, and of its rows those count that it is about."""
+        """The rows of files that came or went, with weights, net. A file of which another part is deleted than before
+        is read once, and of its rows those count that it is about."""
         by_path: dict[str, list[tuple[DataFile, int]]] = {}
         for one, count in files:
             by_path.setdefault(one.path, []).append((one, count))
-        found = [self._weighted(several) for several in by_path.values()]
-        return pa.concat_tables([self._nothing(), *found])
+        rows = sum(self._count(path) for path in by_path)
+        parts = (part for several in by_path.values() for part in self._weighted(several))
+        return netted(parts, self._nothing().schema, rows)
 
     def feed(self, files: Iterable[DataFile]) -> pa.Table:
         """What files of a change feed say, as rows with weights."""
@@ -103,7 +106,8 @@ class DataFiles:
     def _nothing(self) -> pa.Table:
         return self._schema.append(pa.field(WEIGHT, pa.int64())).empty_table()
 
-    def _weighted(self, several: list[tuple[DataFile, int]]) -> pa.Table:
+    def _weighted(self, several: list[tuple[DataFile, int]]) -> Iterator[pa.Table]:
+        """The rows of one file, with weights: group after group of them, if none is deleted."""
         gone = [(self._deleted(one), count) for one, count in several]
         total = sum(count for _, count in gone)
         exceptions: dict[int, int] = {}
@@ -114,13 +118,18 @@ class DataFiles:
         if total == 0:
             places = sorted(place for place, weight in exceptions.items() if weight)
             weights = [exceptions[place] for place in places]
-            return self._with(self._read(file, pa.array(places, pa.int64())), pa.array(weights, pa.int64()))
+            yield self._with(self._read(file, pa.array(places, pa.int64())), pa.array(weights, pa.int64()))
+            return
+        if not exceptions:
+            for rows in self._groups(file):
+                yield self._with(rows, pa.repeat(pa.scalar(total, pa.int64()), rows.num_rows))
+            return
         rows = self._read(file, None)
         counts = [total] * rows.num_rows
         for place, weight in exceptions.items():
             counts[place] += weight
         table = self._with(rows, pa.array(counts, pa.int64()))
-        return table.filter(pa.compute.not_equal(table.column(WEIGHT), 0)) if exceptions else table
+        yield table.filter(pc.not_equal(table.column(WEIGHT), 0))
 
     def _fed(self, one: DataFile) -> pa.Table:
         with self._opened(one.path) as file:
@@ -140,9 +149,12 @@ class DataFiles:
         deleted = self._deleted(one)
         if not deleted:
             return None
-        with self._opened(one.path) as file:
-            count = file.metadata.num_rows
-        return pa.array([place for place in range(count) if place not in deleted], pa.int64())
+        return pa.array([place for place in range(self._count(one.path)) if place not in deleted], pa.int64())
+
+    def _count(self, path: str) -> int:
+        """How many rows a file has, deleted ones included."""
+        with self._opened(path) as file:
+            return int(file.metadata.num_rows)
 
     def _deleted(self, one: DataFile) -> frozenset[int]:
         return frozenset() if one.vector is None else self._deleted_by(one.vector)
@@ -172,14 +184,22 @@ class DataFiles:
         except (OSError, pa.ArrowException) as error:
             raise self._unreadable(path, str(error).splitlines()[0]) from error
 
-    def _columns_of(self, file: pq.ParquetFile, one: DataFile, places: pa.Array | None) -> pa.Table:
+    def _groups(self, one: DataFile) -> Iterator[pa.Table]:
+        """All rows of a file, some after the others."""
+        with self._opened(one.path) as file:
+            for group in range(file.metadata.num_row_groups):
+                yield self._columns_of(file, one, None, group)
+
+    def _columns_of(
+        self, file: pq.ParquetFile, one: DataFile, places: pa.Array | None, group: int | None = None
+    ) -> pa.Table:
         there = set(file.schema_arrow.names)
         wanted = [c.physical for c in self._columns if not c.is_partition and c.physical in there]
         try:
-            rows = file.read(columns=wanted)
+            rows = file.read(columns=wanted) if group is None else file.read_row_group(group, columns=wanted)
         except (OSError, pa.ArrowException) as error:
             raise self._unreadable(one.path, str(error).splitlines()[0]) from error
-        count = file.metadata.num_rows
+        count = (file.metadata if group is None else file.metadata.row_group(group)).num_rows
         if places is not None:
             rows, count = rows.take(places), len(places)
         arrays = [self._column(column, rows, count, one) for column in self._columns]

@@ -100,7 +100,19 @@ def _of_pandas(frame: Any, relation: str) -> Columns:
     if not hasattr(frame, "columns"):
         raise TidemarkError("type", f"a {type(frame).__name__} is no frame of rows of {relation!r}")
     # By position: a frame may have two columns of one name.
-    return [(str(name), _of_series(frame.iloc[:, place])) for place, name in enumerate(frame.columns)]
+    return [(str(name), _taken(frame.iloc[:, place], str(name), relation)) for place, name in enumerate(frame.columns)]
+
+
+def _taken(series: Any, name: str, relation: str) -> pa.ChunkedArray | list[Any]:
+    try:
+        return _of_series(series)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise TidemarkError(
+            "type",
+            f"column {name!r} for {relation!r} is {series.dtype}, which is not taken: {reason}",
+            hint="convert it first: astype of a plain type of pandas",
+        ) from error
 
 
 def _of_series(series: Any) -> pa.ChunkedArray | list[Any]:

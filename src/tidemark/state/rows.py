@@ -98,6 +98,9 @@ def _cast(column: pa.ChunkedArray, field: Field, relation: str) -> pa.ChunkedArr
     """A column of Arrow in the field's type: by Arrow where it refuses what would be lost, else value by value."""
     if pa.types.is_dictionary(column.type):
         column = _decoded(column)
+    if pa.types.is_decimal32(column.type) or pa.types.is_decimal64(column.type):
+        # Arrow asks of the narrow ones whether the bounds of an integer type fit them, and not whether values do.
+        column = column.cast(pa.decimal128(column.type.precision, column.type.scale))
     if not _castable(column.type, field.type):
         raise TidemarkError(
             "type",

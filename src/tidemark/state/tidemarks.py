@@ -100,6 +100,39 @@ def source_note(source: str) -> str:
     return f"source {source}"
 
 
+_ONCE = "once "
+KEPT_KEYS = dt.timedelta(hours=24)
+"""So long the key of a transaction is known after it."""
+
+
+def first_version(key: str, notes: Mapping[str, str], now: dt.datetime) -> int | None:
+    """The version of the transaction that was done under a key, if that is not too long ago."""
+    noted = notes.get(f"{_ONCE}{key}")
+    if noted is None:
+        return None
+    version, time = _done(noted)
+    return version if now - time <= KEPT_KEYS else None
+
+
+def once_notes(key: str, version: int, notes: Mapping[str, str], now: dt.datetime) -> dict[str, str | None]:
+    """What a transaction notes that is to be done once under its key; keys that are too old go.
+
+    >>> noon = dt.datetime(2026, 1, 1, 12)
+    >>> known = once_notes("a", 7, {}, noon)
+    >>> first_version("a", known, noon + dt.timedelta(hours=24))
+    7
+    >>> once_notes("b", 8, known, noon + dt.timedelta(hours=25))
+    {'once a': None, 'once b': '8 2026-01-02T13:00:00'}
+    """
+    old = (name for name, text in notes.items() if name.startswith(_ONCE) and now - _done(text)[1] > KEPT_KEYS)
+    return {**dict.fromkeys(old), f"{_ONCE}{key}": f"{version} {now.isoformat()}"}
+
+
+def _done(text: str) -> tuple[int, dt.datetime]:
+    version, _, time = text.partition(" ")
+    return int(version), dt.datetime.fromisoformat(time)
+
+
 def result_note(relation: str, number: int) -> str:
     return f"{_RESULT}{number} of {relation}"
 

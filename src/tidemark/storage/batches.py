@@ -84,12 +84,14 @@ class Vector:
         return len(held)
 
     def take(self, places: Numbers) -> Vector:
-        return Vector(self.type, source=self, places=places, is_empty=self.is_empty)
+        if self.is_empty:
+            return Vector.nothing(self.type, len(places))
+        return Vector(self.type, source=self, places=places)
 
     @staticmethod
     def nothing(type_: Type, count: int) -> Vector:
-        """A column of NULL."""
-        return Vector(type_, array=pa.nulls(count, type_.arrow), is_empty=True)
+        """A column of NULL, which is made when somebody reads it."""
+        return Vector(type_, places=np.empty(count, np.bool_), is_empty=True)
 
     @staticmethod
     def together(parts: Sequence[Vector]) -> Vector:
@@ -162,6 +164,8 @@ class Vector:
         elif self._parts:
             self._join_parts()
             self._parts = ()
+        elif places is not None:
+            self._array, self._places = pa.nulls(len(places), self.type.arrow), None
 
     def _take_array(self, source: Vector, places: Numbers) -> None:
         if isinstance(source._array, pa.ChunkedArray):
@@ -201,6 +205,7 @@ class Vector:
         return self._numbers
 
 
+_NO_WEIGHTS: Final = np.zeros(0, np.int64)
 _NUMBERED: Final = frozenset({*_WHOLE, Kind.DECIMAL})
 _MAYBE_NUMBERED: Final = frozenset({*_NUMBERED, Kind.BOOLEAN})
 
@@ -290,7 +295,8 @@ def once_each(count: int) -> Numbers:
 
 
 def empty_batch(schema: Schema) -> Batch:
-    return Batch.of(schema.weighted.empty_table())
+    """No rows."""
+    return Batch([Vector.nothing(type_, 0) for type_ in schema.types], _NO_WEIGHTS, is_net=True)
 
 
 def net_by_owner(found: Batch, owners: Numbers, count: int) -> tuple[Batch, Numbers]:
@@ -392,7 +398,8 @@ def _codes(vector: Vector) -> tuple[Numbers, int]:
     numbers, present = vector.numbers()
     if not len(numbers):
         return numbers, 1
-    low, reach = int(numbers.min()), int(numbers.max()) - int(numbers.min()) + 1
+    low = int(numbers.min())
+    reach = int(numbers.max()) - low + 1
     if reach >= MOST:
         numbers, reach = _dense(numbers)
         low = 0

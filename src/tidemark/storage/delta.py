@@ -16,9 +16,9 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemark.algebra.cache import lazy
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.functions import canonical
-from tidemark.algebra.lazy import lazy
 from tidemark.algebra.scalar import Row
 from tidemark.algebra.types import VERSION, WEIGHT, Schema
 from tidemark.storage.batches import Batch, codes
@@ -290,7 +290,7 @@ class Rows:
             self.table = table
         if batch is not None:
             self.batch = batch
-        known = next((form for form in (bag, listed, batch) if form is not None), None)
+        known = bag if bag is not None else listed if listed is not None else batch
         self.count: int = len(known) if known is not None else table.num_rows  # type: ignore[union-attr]
         """How many entries there are; 0 if and only if there is no row, of rows that are net."""
 

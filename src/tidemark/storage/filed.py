@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from tidemark.algebra.lazy import lazy
+from tidemark.algebra.cache import lazy
 from tidemark.algebra.types import Schema
 from tidemark.errors import TidemarkError
 from tidemark.storage import delta as deltas

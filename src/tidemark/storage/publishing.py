@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -116,6 +117,8 @@ def statistics(path: Path) -> str:
             bound = _bound(chunks, type_)
             if bound is None or (pa.types.is_floating(type_) and _has_nan(file, name)):
                 continue  # engines do not agree on where not-a-number is
+            if any(isinstance(one, float) and not math.isfinite(one) for one in bound):
+                continue  # JSON has no infinite numbers, and a reader that finds one passes over all that is said
             lows[name], highs[name] = _shown(bound[0], is_high=False), _shown(bound[1], is_high=True)
     parts = {"minValues": lows, "maxValues": highs, "nullCount": nulls}
     listed = [f'"numRecords":{metadata.num_rows}', *(f'"{part}":{_object(texts)}' for part, texts in parts.items())]
@@ -171,9 +174,12 @@ def _shown(value: Any, *, is_high: bool) -> str:
         if isinstance(value, kind):
             return show(value)
     text = str(value)
-    if len(text) > LONGEST:
-        text = text[:LONGEST] + (_LAST if is_high else "")
-    return json.dumps(text)
+    if len(text) <= LONGEST:
+        return json.dumps(text)
+    if not is_high:
+        return json.dumps(text[:LONGEST])
+    end = next((place for place in range(LONGEST, len(text)) if text[place] != _LAST), None)
+    return json.dumps(text if end is None else text[:end] + _LAST)  # what is cut off is less than the last character
 
 
 _SHOWN: Final[tuple[tuple[type, Callable[[Any], str]], ...]] = (

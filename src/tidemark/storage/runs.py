@@ -299,8 +299,11 @@ def _bounds(stored: Numbers, wanted: Numbers, low: Numbers, high: Numbers) -> tu
     fits = (wanted >= limits.min) & (wanted <= limits.max)
     looked = np.clip(wanted, limits.min, limits.max).astype(stored.dtype)
     if not low.any() and bool((high == len(stored)).all()):
-        different, owners = np.unique(looked, return_inverse=True)  # in order, which finds them sooner
-        first, last = (np.searchsorted(stored, different, side)[owners] for side in ("left", "right"))
+        if bool((looked[:-1] <= looked[1:]).all()):
+            first, last = (np.searchsorted(stored, looked, side) for side in ("left", "right"))
+        else:
+            different, owners = np.unique(looked, return_inverse=True)  # in order, which finds them sooner
+            first, last = (np.searchsorted(stored, different, side)[owners] for side in ("left", "right"))
         return first, np.where(fits, last, first)
     first = _bisected(stored, looked, low, high, after=False)
     found = np.flatnonzero(fits & (first < high) & (stored[np.minimum(first, len(stored) - 1)] == looked))

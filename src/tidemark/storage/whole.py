@@ -39,11 +39,15 @@ class Whole:
         self._most = most
         self._rows: Bag | None = deltas.to_bag(deltas.weighted(rows))
         self._by: dict[tuple[int, ...], dict[Row, Bag]] = {}
+        self._columns: _AsColumns | None = None
+        self._given = 0
+        """How many rows were given as columns since the last change."""
         self.entries = len(self._rows)
 
     @property
     def nbytes(self) -> int:
-        return self.entries * (ROW_BYTES + PLACE_BYTES * len(self._by))
+        as_columns = 0 if self._columns is None else ROW_BYTES + PLACE_BYTES * self._columns.count
+        return self.entries * (ROW_BYTES + PLACE_BYTES * len(self._by) + as_columns)
 
     def carries(self, needed: Collection[int] | None) -> bool:
         return True
@@ -75,8 +79,13 @@ class Whole:
     def matching_batch(
         self, columns: tuple[int, ...], keys: Sequence[Vector], most: int
     ) -> tuple[Batch, Numbers] | None:
-        """See ``Arrangement.matching_batch``."""
+        """See ``Arrangement.matching_batch``. Rows are made columns one by one, until as many were as there are: then
+        all are, as long as they stay the same."""
         asked = list(zip(*(deltas.values_of(key.array()) for key in keys), strict=True)) if columns else [()]
+        if self._columns is None and self._given >= self.entries:
+            self._columns = _AsColumns(Rows(self.schema, bag=self._all()))
+        if self._columns is not None:
+            return self._columns.matching(columns, asked, most)
         found, owners, listed = self.matching(columns, asked, most) or {}, list[int](), list[Entry]()
         for number, key in enumerate(asked):
             rows = found.get(key, {})
@@ -84,6 +93,7 @@ class Whole:
             owners += [number] * len(rows)
         if len(listed) > most:
             return None
+        self._given += len(listed)
         return Rows(self.schema, listed=listed).batch, np.array(owners, np.int64)
 
     def _all(self) -> Bag:
@@ -114,12 +124,50 @@ class Whole:
 
     def feed(self, delta: Rows) -> None:
         """Take a net delta of the relation."""
+        self._columns, self._given = None, 0
         if not self._by:
             self._rows = _with(self._all(), delta)
             self.entries = len(self._rows)
             return
         grown = [_follow(index, columns, delta) for columns, index in self._by.items()]
         self._rows, self.entries = None, self.entries + grown[0]
+
+
+class _AsColumns:
+    """All rows as columns, and where those of a key stand."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._entries = [row for row, _ in entries_of(rows.net)]
+        self._batch = rows.batch
+        self._places: dict[tuple[int, ...], dict[Row, list[int]]] = {}
+
+    @property
+    def count(self) -> int:
+        """By how many columns places are known."""
+        return len(self._places)
+
+    def matching(self, columns: tuple[int, ...], keys: Sequence[Row], most: int) -> tuple[Batch, Numbers] | None:
+        """See ``Arrangement.matching_batch``."""
+        if not columns:
+            found, owners = list(range(len(self._entries))), [0] * len(self._entries)
+        else:
+            index, found, owners = self._index(columns), list[int](), list[int]()
+            for number, key in enumerate(keys):
+                places = index.get(key)
+                if places is not None and None not in key:
+                    found += places
+                    owners += [number] * len(places)
+        if len(found) > most:
+            return None
+        return self._batch.take(np.array(found, np.int64)), np.array(owners, np.int64)
+
+    def _index(self, columns: tuple[int, ...]) -> dict[Row, list[int]]:
+        index = self._places.get(columns)
+        if index is None:
+            index = self._places[columns] = {}
+            for place, key in enumerate(map(key_of(columns), self._entries)):
+                index.setdefault(key, []).append(place)
+        return index
 
 
 def _follow(index: dict[Row, Bag], columns: tuple[int, ...], delta: Rows) -> int:

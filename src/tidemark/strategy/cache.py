@@ -60,7 +60,7 @@ class Worked:
     influences: dict[str, Influence] = field(default_factory=dict)
     interests: dict[str, Interest] = field(default_factory=dict)
     interests_beyond: dict[str, Interest] = field(default_factory=dict)
-    interested: dict[frozenset[str], tuple[Mapping[str, Interest], Set[str]]] = field(default_factory=dict)
+    interested: dict[frozenset[str], tuple[Set[str], Mapping[str, Interest], Set[str]]] = field(default_factory=dict)
     proofs: dict[AnalysedStatement, Refresh | None] = field(default_factory=dict)
     boundaries: dict[Shape, Boundaries | None] = field(default_factory=dict)
 
@@ -179,15 +179,15 @@ class RefreshCache:
 
     def interests_in(
         self, node: Node, touched: frozenset[str], network: Network
-    ) -> tuple[Mapping[str, Interest], Set[str]]:
-        """What of each relation below it matters to a node when these that it reads are touched, and which of these
-        others read, too."""
+    ) -> tuple[Set[str], Mapping[str, Interest], Set[str]]:
+        """What a node reads, what of each relation below it matters to it when these that it reads are touched, and
+        which of these others read, too."""
         interested = self.nodes[node.name].interested
         if touched not in interested:
             below = {name: Interest(columns) for name, columns in self.columns_of(node, network).items()}
             interests = {name: self.interest(node, name, network) for name in touched}
             read_by_others = frozenset(name for name in touched if len(network.reading[name]) > 1)
-            interested[touched] = ({**below, **interests}, read_by_others)
+            interested[touched] = (reads(node), {**below, **interests}, read_by_others)
         return interested[touched]
 
     def interest_beyond(self, node: Node, relation: str) -> Interest:
@@ -272,7 +272,7 @@ class RefreshCache:
 
     def get(self, node: Node, changed: frozenset[str], rows: Mapping[str, Rows], limits: EngineLimits) -> Refresh:
         # Which relations below changed decides how old and new states are read, so it is part of the key.
-        below = _reads(node).intersection(rows) | changed
+        below = reads(node).intersection(rows) | changed
         bulk = sum([rows[name].count for name in changed]) > (
             limits.bulk_rows_ahead if self.ahead else limits.bulk_rows
         )
@@ -284,7 +284,7 @@ class RefreshCache:
 
     def anew(self, node: Node, rows: Mapping[str, Rows]) -> Refresh:
         """How a node that follows by differentials is evaluated as a whole instead."""
-        below = _reads(node).intersection(rows)
+        below = reads(node).intersection(rows)
         plans, key = self.ways[node.name].plans, (below, None)
         if key not in plans:
             block = Block(changed=below, unstored=self.unstored, ahead=self.ahead)
@@ -370,5 +370,6 @@ def _scanned(plan: Plan, relation: str) -> Schema:
     return next(scan.schema for scan in scans if scan.relation == relation)
 
 
-def _reads(node: Node) -> frozenset[str]:
+def reads(node: Node) -> frozenset[str]:
+    """Everything whose change may be given to the plans of a node."""
     return relations_of(node.plan) | node.influents

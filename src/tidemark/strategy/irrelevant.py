@@ -46,9 +46,10 @@ def relevant(delta: Rows, columns: Columns) -> Rows:
         return _same(delta, relevant_of_many(delta.table, columns))
     entries = entries_of(delta.net)
     weights = [weight for _, weight in entries]
-    if len(columns) >= len(delta.arrow) - 1 or min(weights) > 0 or max(weights) < 0:
+    rows = [row for row, _ in entries]
+    if len(columns) >= len(rows[0]) or min(weights) > 0 or max(weights) < 0:
         return delta
-    keys = list(map(_read_by(columns), [row for row, _ in entries]))
+    keys = list(map(_read_by(columns), rows))
     totals: dict[Row, int] = {}
     for key, weight in zip(keys, weights, strict=True):
         totals[key] = totals.get(key, 0) + weight

@@ -27,8 +27,8 @@ from tidemark.algebra.plans import (
     union,
     walk,
 )
+from tidemark.algebra.schemas import expression_from_json, expression_to_json
 from tidemark.algebra.types import Schema
-from tidemark.algebra.written import expression_from_json, expression_to_json
 from tidemark.calculus import extrema
 from tidemark.calculus import extrema as first
 from tidemark.calculus import touched as fresh

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from tidemark.algebra.cache import PerPlan, leaves_read
-from tidemark.algebra.lazy import lazy
+from tidemark.algebra.cache import PerPlan, lazy, leaves_read
 from tidemark.algebra.plans import Plan, Stored, expressions_of, relations_of, walk
 from tidemark.algebra.printing import show_expression
 from tidemark.algebra.scalar import can_fail
@@ -20,7 +19,7 @@ from tidemark.analysis.relevance.filters import UNDECIDED
 from tidemark.engines.engine import Engine
 from tidemark.errors import TidemarkError
 from tidemark.storage.delta import Rows, Tables
-from tidemark.strategy.cache import RefreshCache
+from tidemark.strategy.cache import RefreshCache, reads
 from tidemark.strategy.graph import Network
 from tidemark.strategy.nodes import AUTONOMOUS, COMPLETE, DIFFERENTIAL, WHOLE, Node, NodeKind, Refresh, Stage
 from tidemark.strategy.settle import settle
@@ -76,7 +75,8 @@ class Visit:
         if self.is_whole:
             return Matter(self.wave.rows, NO_ROWS)
         if self.is_beyond:
-            return self.wave.matter({name: self.interest(name) for name in self.touched}, NOBODY, self.engine)
+            interests = {name: self.interest(name) for name in self.touched}
+            return self.wave.matter(reads(node), interests, NOBODY, self.engine)
         return self.wave.matter(*cache.interests_in(node, self.touched, network), self.engine)
 
     @lazy

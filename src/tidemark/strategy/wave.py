@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
+from tidemark.algebra.cache import lazy
 from tidemark.algebra.columns import Columns
 from tidemark.algebra.history import CLOCK, STEP, STEP_SCHEMA
-from tidemark.algebra.lazy import lazy
 from tidemark.algebra.plans import Filter, Fixpoint, State
 from tidemark.analysis.autonomy.dml import AnalysedStatement
 from tidemark.calculus.as_of import delta_name
@@ -160,10 +161,15 @@ class Wave:
         copy.waiting, copy.follower, copy.in_vain = dict(self.waiting), self.follower, set(self.in_vain)
         return copy
 
-    def matter(self, interests: Mapping[str, Interest], read_by_others: Set[str], engine: Engine) -> Matter:
-        """What of each delta matters to who takes these interests; some relations are read by others, too."""
+    def matter(
+        self, reads: Set[str], interests: Mapping[str, Interest], read_by_others: Set[str], engine: Engine
+    ) -> Matter:
+        """What of each delta matters to who reads these relations and takes these interests in them; some are read by
+        others, too."""
         found, wholes = dict[str, Rows](), NO_ROWS
         for name, whole in self.rows.items():
+            if name not in reads:
+                continue
             interest = interests.get(name)
             part = whole if interest is None else self._part(name, interest.columns, interest.filter)
             if not part.count:
@@ -191,11 +197,14 @@ class Wave:
         return found
 
 
+_delta_name: Final = lru_cache(maxsize=4_096)(delta_name)
+
+
 def given_rows(matter: Matter) -> dict[str, Rows]:
     """What matters, under the names by which resolved plans and engines know it."""
-    given = {delta_name(relation, State.DELTA): rows for relation, rows in matter.rows.items()}
+    given = {_delta_name(relation): rows for relation, rows in matter.rows.items()}
     for relation, rows in matter.wholes.items():
-        given[whole_name(delta_name(relation, State.DELTA))] = rows
+        given[whole_name(_delta_name(relation))] = rows
     if CLOCK in matter.rows:
         given[STEP] = Rows.of(_step(matter.rows[CLOCK].table))
     return given

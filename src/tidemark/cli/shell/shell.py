@@ -21,9 +21,8 @@ from types import FrameType
 from typing import Final, TypeVar
 
 from tidemark.answers.describe import TransactionState, interrupt, relations, transaction_state, watching
-from tidemark.cli.databases import connected
+from tidemark.cli.databases import Piece, connected, read_script
 from tidemark.cli.run import ScriptRun
-from tidemark.cli.script import Piece, read_script
 from tidemark.cli.shell.commands import Session, run_command
 from tidemark.cli.shell.reader import Entry, PipeReader, Reader, entries
 from tidemark.cli.show import Display, as_error, console_for

@@ -21,7 +21,7 @@ from tidemark.algebra.cache import PerPlan, leaves_read
 from tidemark.algebra.compiled import key_of
 from tidemark.algebra.expressions import Call, Column, Literal, Value, conjuncts
 from tidemark.algebra.functions import canonical
-from tidemark.algebra.plans import Filter, Given, Plan, Project, Stored, transform, walk
+from tidemark.algebra.plans import Filter, Given, Plan, Project, Stored, transform
 from tidemark.algebra.scalar import Row
 from tidemark.algebra.types import Schema
 from tidemark.engines.duckdb import commits
@@ -54,7 +54,6 @@ from tidemark.engines.local.columns import nothing_stored as no_columns_stored
 from tidemark.engines.local.lookups import Question, StoredRows, arranged_by_key, arranged_columns, near
 from tidemark.engines.local.steps import by_key, evaluate_few, given_rows, nothing_stored
 from tidemark.engines.opening import PASSING, must_be_a_place, not_a_database, opening, told
-from tidemark.engines.sqltext.recursion import given_to
 from tidemark.errors import TidemarkError
 from tidemark.storage import delta as delta_tables
 from tidemark.storage.arrangements import MOST_OF_ONE_KEY, Arrangements, no_arrangements, shared
@@ -372,7 +371,7 @@ class DuckDBEngine(Unpublished):
         return self._statements.rows(plan, given)
 
     def iterates(self, iteration: Iteration, given: Mapping[str, pa.Table]) -> bool:
-        return self._by_statements or self._rows_below(iteration, given_to(iteration, given)) > self.limits.few_below
+        return self._by_statements or self._rows_below(iteration, given) > self.limits.few_below
 
     @hearing_interrupts()
     def iterate(self, iteration: Iteration, given: Mapping[str, pa.Table]) -> pa.Table:
@@ -390,9 +389,10 @@ class DuckDBEngine(Unpublished):
             self._audited = None
 
     def _rows_below(self, iteration: Iteration, given: Mapping[str, pa.Table]) -> int:
-        stored = {part.relation for plan in iteration.plans for part in walk(plan) if isinstance(part, Stored)}
-        handed: int = sum(table.num_rows for table in given.values())
-        return handed + sum(map(self.rows, stored))
+        handed = delta_tables.as_rows(given)
+        return sum(handed[name].count for name in iteration.given if name in handed) + sum(
+            map(self.rows, iteration.stored)
+        )
 
     @hearing_interrupts()
     def commit(self, commit: Commit) -> None:

@@ -32,8 +32,8 @@ from typing import Final
 import duckdb
 import pyarrow as pa
 
+from tidemark.algebra.cache import lazy
 from tidemark.algebra.expressions import Value
-from tidemark.algebra.lazy import lazy
 from tidemark.algebra.scalar import Row
 from tidemark.algebra.types import Schema
 from tidemark.engines.duckdb import commits

@@ -82,10 +82,13 @@ def evaluate_few(
 ) -> Found | None:
     """The plan's net rows, or None if it is not compiled or not a matter of a few rows. More are followed, too, if they
     are at hand, and so are the relations in which they are looked up: all of these that are stored ``is_held``."""
-    found = steps(plan)
-    if found is None or not _are_few(plan, [given[name] for name in found.names], is_held):
+    found = _steps(plan)
+    if found is None:
         return None
-    run = Run({name: given[name].net for name in found.names}, look_up, PROCESS.few_met)
+    wanted = {name: given[name] for name in found.names}
+    if not _are_few(plan, wanted.values(), is_held):
+        return None
+    run = Run({name: rows.net for name, rows in wanted.items()}, look_up, PROCESS.few_met)
     try:
         rows = found.follow(run)
     except TooMany:
@@ -94,7 +97,7 @@ def evaluate_few(
     return Found(found_rows, run.read)
 
 
-def _are_few(plan: Plan, given: Sequence[Rows], is_held: Callable[[str], bool]) -> bool:
+def _are_few(plan: Plan, given: Collection[Rows], is_held: Callable[[str], bool]) -> bool:
     total = sum([rows.count for rows in given])
     if total <= PROCESS.few_changed:
         return True

@@ -28,8 +28,7 @@ from tidemark.algebra.plans import (
 )
 from tidemark.algebra.scalar import Row, value_of
 from tidemark.engines.reference.grouping import Bag as Bag
-from tidemark.engines.reference.grouping import aggregated, first_rows, repeated
-from tidemark.engines.reference.windows import windowed
+from tidemark.engines.reference.grouping import aggregated, first_rows, repeated, windowed
 
 Relations = Mapping[str, Mapping[Row, int]]
 

@@ -124,7 +124,7 @@ def _checked(lake: Lake, tell: Callable[[str], None]) -> Checked:
     sealed = [path for path in lake.seals.under(lake.transactions) if path.exists()]
     damage = [problem for path in sealed if (problem := _problem(partial(lake.seals.verify, path)))]
     try:
-        rows = Transactions(lake.transactions, Options(), lake.seals).rows()
+        rows = Transactions(lake.transactions, Options(), lake.seals, lake.store).rows()
     except TidemarkError as error:
         return Checked(tuple(dict.fromkeys([*damage, error.message])), files=len(sealed))
     relations = _stored(rows)

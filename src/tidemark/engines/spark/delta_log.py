@@ -14,6 +14,7 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote
 
 LOG: Final = "_delta_log"
 _CHECKSUM: Final = "tidemark.checksum"
@@ -74,6 +75,23 @@ def read_append(data: bytes) -> Append | None:
         actions |= json.loads(line)
     added, said = actions["add"], actions["commitInfo"]
     return Append(added["path"], added["size"], int(said[_PART], 16), actions["txn"]["version"])
+
+
+def nothing_said() -> bytes:
+    """An entry that says nothing: it takes a place that nobody else may take any more."""
+    said = {"timestamp": int(time.time() * 1000), "operation": "TIDEMARK NOTHING", "operationParameters": {}}
+    return json.dumps({"commitInfo": said}, separators=(",", ":")).encode() + b"\n"
+
+
+def is_append(data: bytes) -> bool:
+    """Whether the bytes of an entry look like those of an append, whole or not."""
+    return _CHECKSUM.encode() in data
+
+
+def added_files(data: bytes) -> list[tuple[str, int]]:
+    """The files that an entry adds, by name, with their sizes."""
+    actions = (json.loads(line) for line in data.splitlines() if line.strip())
+    return [(unquote(action["add"]["path"]), action["add"]["size"]) for action in actions if "add" in action]
 
 
 def entry_path(table: Path, version: int) -> Path:

@@ -20,9 +20,11 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake import Schema as DeltaSchema
 
-from tidemark.engines.spark.delta_log import LOG, checkpoints, entries
+from tidemark.engines.spark import delta_log
+from tidemark.engines.spark.delta_log import LOG
 from tidemark.engines.spark.relations import Relation
 from tidemark.storage.publishing import statistics
+from tidemark.storage.store import Listed
 
 APPLICATION: Final = "tidemark"
 VERSION: Final = "tidemark.version"
@@ -95,7 +97,7 @@ def standing_of(table: Path) -> Standing:
         },
         {file.path: file for file in files},
         VERSION in last,
-        max(checkpoints(table), default=-1),
+        max(delta_log.checkpoints(table), default=-1),
         last.get("timestamp"),
     )
 
@@ -228,16 +230,17 @@ def checkpoint_of(table: Path, standing: Standing) -> bytes:
     return data
 
 
-def outdated(table: Path, before: float, most: int) -> list[Path]:
+def outdated(found: Mapping[Path, Listed], before: float, most: int) -> list[Path]:
     """The entries and checkpoints that may go: those from before that time, and all but so many; a reader of the oldest
     entry that stays needs the checkpoint before it."""
-    written, points = entries(table), checkpoints(table)
+    written = {version: path for path in found if (version := delta_log.version_of(path)) is not None}
+    points = {version: path for path in found if (version := delta_log.checkpoint_of(path)) is not None}
     versions = sorted(written)
     if not versions or not points:
         return []
-    old = bisect.bisect_left(versions, before, key=lambda version: written[version].stat().st_mtime)
+    old = bisect.bisect_left(versions, before, key=lambda version: found[written[version]].modified)
     oldest = versions[min(max(old, len(versions) - most), len(versions) - 1)]
     floor = max((point for point in points if point <= oldest), default=None)
     if floor is None:
         return []
-    return [path for found in (written, points) for version, path in found.items() if version < floor]
+    return [path for versions in (written, points) for version, path in versions.items() if version < floor]

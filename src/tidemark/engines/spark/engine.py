@@ -51,7 +51,7 @@ from tidemark.engines.spark.in_process import InProcess, read_rows
 from tidemark.engines.spark.inline import Log, later_than, logged_changes
 from tidemark.engines.spark.integrity import Verified
 from tidemark.engines.spark.lake import Lake, local_path
-from tidemark.engines.spark.load import files_of, kept_after, remove_folder, replay, settled_at, sweep
+from tidemark.engines.spark.load import files_of, kept_after, replay, settled_at, sweep
 from tidemark.engines.spark.merge import Merger, most_due
 from tidemark.engines.spark.publish import Publications, Publisher, is_published
 from tidemark.engines.spark.records import Committed, DataFile, Merged, Noted, forgotten_after
@@ -167,9 +167,9 @@ class SparkEngine:
         self._unforgotten = 0
         self._kept: dict[str, pa.Table] = {}
         self._lock = threading.RLock()
-        self._lake = Lake(lake_path)
+        self._lake = Lake(lake_path, dict(self.options.storage))
         try:
-            self._verified = Verified(self._lake.root)
+            self._verified = Verified(self._lake.store)
             self._transactions = self._opened_transactions()
             if not self._lake.is_sealed:
                 self._lake.mark()
@@ -183,7 +183,7 @@ class SparkEngine:
         self._intake = Intake(self._verified, self._statements, self.options, [])
         self._merger = Merger(self.options, self._in_process, self._statements)
         self._tiny = Tiny(self._verified)
-        publisher = Publisher(self._lake.root, self._lake.seals, self.options)
+        publisher = Publisher(self._lake.store, self._lake.seals, self.options)
         self._publications = Publications(publisher, Pace(self.options.publish), self._net_since)
         self._swept = time.monotonic()
         self._start = start
@@ -203,7 +203,7 @@ class SparkEngine:
 
     @property
     def path(self) -> str:
-        return str(self._lake.root)
+        return self._lake.store.url
 
     def load(self) -> Loaded:
         with self._lock:
@@ -228,7 +228,7 @@ class SparkEngine:
 
     def _opened_transactions(self) -> SharedTransactions:
         return SharedTransactions(
-            self._lake.transactions, self.options, self._lake.seals, is_sealed=self._lake.is_sealed
+            self._lake.transactions, self.options, self._lake.seals, self._lake.store, is_sealed=self._lake.is_sealed
         )
 
     def _read(self) -> tuple[list[TransactionRow], Loaded]:
@@ -524,7 +524,7 @@ class SparkEngine:
     def _sweep(self, rows: list[TransactionRow]) -> None:
         self._swept = time.monotonic()
         kept = self._publications.publisher.files() | self._intake.names()
-        sweep(self._lake.root, self._relations, rows, self.options, kept)
+        sweep(self._lake.store, self._relations, rows, self.options, kept)
 
     def times(self) -> pa.Table:
         with self._lock:
@@ -710,10 +710,9 @@ class SparkEngine:
         folder = self._lake.root / relation.directory
         if relation.directory in {one.directory for one in self._relations.values()}:
             # Another relation goes on there. Who reads the files of this one has as long as for what nobody names.
-            for file in relation.files:
-                os.utime(folder / file.path)
+            self._lake.store.touch(folder / file.path for file in relation.files)
         elif not self._lending.lent:  # else somebody may read it: the next opening sweeps it away
-            remove_folder(folder)
+            self._lake.store.remove_folder(folder)
             self._publications.publisher.gone(relation.directory)
 
     def _try(self, what: str, action: Callable[[], object], *, is_risky: bool = False) -> None:

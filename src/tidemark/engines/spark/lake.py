@@ -22,16 +22,21 @@ import re
 import shutil
 import tempfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final
 from urllib.parse import unquote, urlparse
 
 from tidemark.engines.opening import damaged as cannot_be_read
 from tidemark.engines.opening import must_be_a_place
+from tidemark.engines.spark.delta_log import LOG
+from tidemark.engines.spark.integrity import mirror
 from tidemark.engines.spark.seals import Seals, damaged
 from tidemark.errors import TidemarkError
+from tidemark.storage.bucket import Bucket, is_url, place_of
 from tidemark.storage.disk import replace
+from tidemark.storage.store import LocalStore, Store
 
 PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-")
 LONGEST: Final = 120
@@ -92,12 +97,15 @@ _BEFORE_MARKER: Final = ("lock", "lake.draft", "lake.json.draft", "seals", "seal
 class Lake:
     """An open lake folder. Opening takes the lock; ``close`` gives it back and removes a temporary lake."""
 
-    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str] | None = None, storage: Mapping[str, str] | None = None) -> None:
         self.temporary = path is None
-        self.root = Path(tempfile.mkdtemp(prefix="tidemark-lake-")) if path is None else local_path(path)
+        self.store = _store_of(path, storage or {})
+        self.root = self.store.root
         self.is_sealed = True
         self._lock: IO[str] | None = None
         try:
+            if not self.store.is_local:
+                _bring(self.store)
             self._open()
         except BaseException:
             self.close()
@@ -139,6 +147,7 @@ class Lake:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+        self.store.close()
 
     def _open(self) -> None:
         marker = self.marker
@@ -163,7 +172,7 @@ class Lake:
 
     def mark(self) -> None:
         """Write the marker: from here on this is a lake of the newest format, which has seals."""
-        replace(self.marker, marker_text(FORMAT))
+        self.store.replace(self.marker, marker_text(FORMAT))
         self.is_sealed = True
 
     def _refuse_foreign(self, marker: Path) -> None:
@@ -219,6 +228,42 @@ class Lake:
         return version
 
 
+def _store_of(path: str | os.PathLike[str] | None, storage: Mapping[str, str]) -> Store:
+    if path is None:
+        return LocalStore(Path(tempfile.mkdtemp(prefix="tidemark-lake-")))
+    text = os.fspath(path)
+    if is_url(text):
+        return Bucket(place_of(text, storage))
+    if storage:
+        raise TidemarkError(
+            "option", f"storage is an option of lakes on object stores, and {text} is none", hint="leave it out"
+        )
+    return LocalStore(local_path(path))
+
+
+def _bring(store: Store) -> None:
+    """Let the folder of this machine look as the lake in the bucket does, which is made if nothing is there. What the
+    last process left of its own there goes."""
+    own, marker = store.root / OWN, store.root / OWN / "lake.json"
+    own.mkdir(parents=True, exist_ok=True)
+    for entry in own.iterdir():
+        if entry.is_dir() and entry.name != "transactions":
+            shutil.rmtree(entry)
+        elif entry.is_file():
+            entry.unlink()
+    store.fetch([(marker, -1)], is_stale=True)
+    if not marker.exists():
+        if store.listed(store.root):
+            raise _not_a_lake(store.url, "it has other things in it")
+        with suppress(FileExistsError):  # somebody else makes it just now
+            store.put_new(marker, marker_text(FORMAT), is_synced=False)
+        store.fetch([(marker, -1)], is_stale=True)
+    mirror(store, own / "transactions", parts=True)
+    if not (own / "transactions" / LOG).is_dir() and store.listed(store.root / TABLES):
+        raise cannot_be_read(store.url, "its table of transactions has lost its Delta log")
+    replace(own / "seals", b"")
+
+
 def marker_text(version: int) -> bytes:
     """The marker of a lake of this format."""
     said = {"tidemark": "lake", "format": version, "checksum": _checksum(version)}
@@ -242,8 +287,8 @@ def local_path(path: str | os.PathLike[str]) -> Path:
     if url.scheme.lower() != "file" or url.netloc not in ("", "localhost"):
         raise TidemarkError(
             "unsupported",
-            f"a lake at {text} is not supported: lakes lie on a local file system for now",
-            hint="give a path or a file:/// url; the lock and the reads in this process need a local file system",
+            f"{text} is not supported: files lie on a local file system here",
+            hint="give a path or a file:/// url; lakes may lie at s3://, gs:// and abfss:// urls, too",
         )
     return _without_patterns(Path(unquote(url.path)))
 
@@ -260,7 +305,7 @@ def _without_patterns(path: Path) -> Path:
     return path
 
 
-def _not_a_lake(root: Path, reason: str) -> TidemarkError:
+def _not_a_lake(root: Path | str, reason: str) -> TidemarkError:
     return TidemarkError(
         "not_a_database",
         f"{root} is not a Tidemark lake: {reason}",

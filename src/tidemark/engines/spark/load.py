@@ -14,16 +14,14 @@ table's own log goes back, what readers of its change data need: files of change
 
 from __future__ import annotations
 
-import shutil
 import time
-import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 
-from tidemark.engines.spark.delta_log import entries
+from tidemark.engines.spark.delta_log import LOG, version_of
 from tidemark.engines.spark.delta_table import CHANGE_DATA
 from tidemark.engines.spark.in_process import read_entries
 from tidemark.engines.spark.inline import Small
@@ -35,6 +33,7 @@ from tidemark.engines.spark.session import Options
 from tidemark.engines.spark.stage import REWRITTEN
 from tidemark.engines.spark.transactions import TransactionRow
 from tidemark.storage import delta as deltas
+from tidemark.storage.store import Listed, Store
 from tidemark.storage.streams import from_bytes, read_many
 
 NEVER: Final = 2**63 - 1
@@ -107,7 +106,11 @@ def settled_at(rows: Iterable[TransactionRow]) -> dict[str, int]:
 
 
 def sweep(
-    root: Path, relations: Relations, rows: Iterable[TransactionRow], options: Options, published: Collection[str] = ()
+    store: Store,
+    relations: Relations,
+    rows: Iterable[TransactionRow],
+    options: Options,
+    published: Collection[str] = (),
 ) -> list[Path]:
     """Remove what may go now, and say what it was; ``published`` are files that other readers are told of."""
     rows = list(rows)
@@ -117,21 +120,22 @@ def sweep(
     now = time.time()
     removed = []
     for relation in relations.values():
-        folder = root / relation.directory
-        feed_wait = min(options.keep_feed_seconds, now - _oldest_entry(folder) + options.sweep_after_seconds)
-        for path in _data_files(folder):
+        folder = store.root / relation.directory
+        found = store.listed(folder)
+        feed_wait = min(options.keep_feed_seconds, now - _oldest_entry(found) + options.sweep_after_seconds)
+        for path, about in found.items():
             name = path.relative_to(folder).as_posix()
-            if name in names:
+            if name in names or name.startswith(f"{LOG}/"):
                 continue
             since, wait = replaced.get(name), float(options.keep_merged_seconds)
             if name.startswith(CHANGE_DATA) or (since is not None and not name.startswith(REWRITTEN)):
-                since, wait = since or _modified(path), feed_wait
+                since, wait = since or about.modified, feed_wait
             elif since is None:
-                since, wait = _modified(path), options.sweep_after_seconds
+                since, wait = about.modified, options.sweep_after_seconds
             if now - since > wait:
-                path.unlink(missing_ok=True)
                 removed.append(path)
-    return removed + _sweep_directories(root, relations, now - options.sweep_after_seconds)
+    store.remove(removed)
+    return removed + _sweep_directories(store, relations, now - options.sweep_after_seconds)
 
 
 def files_of(relations: Relations, rows: Sequence[TransactionRow]) -> dict[str, set[DataFile]]:
@@ -163,40 +167,19 @@ def _replaced_files(rows: Sequence[TransactionRow]) -> dict[str, float]:
     return replaced
 
 
-def _oldest_entry(folder: Path) -> float:
+def _oldest_entry(found: Mapping[Path, Listed]) -> float:
     """When the oldest entry of a relation's own Delta log was written; long ago, if there is none."""
-    written = entries(folder)
-    return _modified(written[min(written)]) if written else 0.0
+    written = [(version, path) for path in found if (version := version_of(path)) is not None]
+    return found[min(written)[1]].modified if written else 0.0
 
 
-def _data_files(folder: Path) -> list[Path]:
-    entries = [entry for entry in folder.iterdir() if entry.name != "_delta_log"] if folder.is_dir() else []
-    nested = [path for entry in entries if entry.is_dir() for path in entry.rglob("*")]
-    return [path for path in entries + nested if path.is_file()]
-
-
-def _sweep_directories(root: Path, relations: Relations, before: float) -> list[Path]:
+def _sweep_directories(store: Store, relations: Relations, before: float) -> list[Path]:
     """The folders of relations that were dropped, or never came to be."""
-    used = {root / relation.directory for relation in relations.values()}
+    used = {store.root / relation.directory for relation in relations.values()}
     removed = []
     for kind in (TABLES, STATES):
-        for folder in (root / kind).iterdir():
-            newest = max((_modified(path) for path in (folder, *folder.rglob("*"))), default=0.0)
+        for folder, newest in store.folders(store.root / kind).items():
             if folder not in used and newest < before:
-                remove_folder(folder)
+                store.remove_folder(folder)
                 removed.append(folder)
     return removed
-
-
-def remove_folder(folder: Path) -> None:
-    """Remove a folder that a relation of the same name may take again: it is there as a whole, or not at all."""
-    going = folder.with_name(f"~{uuid.uuid4().hex}")
-    folder.rename(going)
-    shutil.rmtree(going, ignore_errors=True)
-
-
-def _modified(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:
-        return 0.0

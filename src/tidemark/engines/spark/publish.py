@@ -32,6 +32,7 @@ from tidemark.algebra.history import CLOCK
 from tidemark.engines.spark import delta_table
 from tidemark.engines.spark.delta_log import LOG, entry_path
 from tidemark.engines.spark.delta_table import Action, Added, Standing, standing_of
+from tidemark.engines.spark.integrity import mirror
 from tidemark.engines.spark.records import DataFile
 from tidemark.engines.spark.relations import Relation, Relations
 from tidemark.engines.spark.seals import LAST_CHECKPOINT, Seal, Seals, no_panic, seal_published, verify_published
@@ -40,9 +41,9 @@ from tidemark.engines.spark.stage import expand
 from tidemark.errors import TidemarkError
 from tidemark.storage import delta as deltas
 from tidemark.storage.delta import as_rows
-from tidemark.storage.disk import replace as replace_file
-from tidemark.storage.disk import sync, write_new
+from tidemark.storage.disk import sync
 from tidemark.storage.publishing import Pace, Publication, statistics
+from tidemark.storage.store import Store
 
 _logger = logging.getLogger("tidemark.spark")
 Changes = Callable[[Relation, int], pa.Table | None]
@@ -53,7 +54,7 @@ Changes = Callable[[Relation, int], pa.Table | None]
 class Publisher:
     """Writes the Delta tables of one lake's relations. What their logs say is read once, and then known."""
 
-    root: Path
+    store: Store
     seals: Seals
     options: Options
     standings: dict[str, Standing] = field(default_factory=dict)
@@ -67,7 +68,8 @@ class Publisher:
         known = self.standings.get(relation.directory)
         if known is not None:
             return known
-        table = self.root / relation.directory
+        table = self.store.root / relation.directory
+        mirror(self.store, table, parts=False)
         if not (table / LOG).is_dir():
             self.seals.drop(table)
         elif relation.directory not in self._checked:
@@ -111,11 +113,13 @@ class Publisher:
         return {path for standing in self.standings.values() for path in standing.files}
 
     def _published(self, relation: Relation, version: int, known: Standing, changes: Changes) -> Standing:
-        table, now = self.root / relation.directory, int(time.time() * 1000)
+        table, now = self.store.root / relation.directory, int(time.time() * 1000)
         metadata, protocol = delta_table.described(relation, known)
         is_same = delta_table.same_metadata(metadata, known.metadata) and protocol == known.protocol
         wanted = {file.path for file in relation.files}
-        coming = [_added(table, file) for file in relation.files if file.path not in known.files]
+        new = [file for file in relation.files if file.path not in known.files]
+        self.store.fetch((table / file.path, file.size_bytes) for file in new)
+        coming = [_added(table, file) for file in new]
         leaving = [file for path, file in known.files.items() if path not in wanted]
         if is_same and not coming and not leaving and known.entry >= 0:
             return replace(known, version=max(version, known.version), is_ours=True)
@@ -158,6 +162,7 @@ class Publisher:
         if self.options.power:
             sync(path)
             sync(folder)
+        self.store.upload([path])
         name = f"{delta_table.CHANGE_DATA}/{path.name}"
         return {"cdc": {"path": name, "partitionValues": {}, "size": path.stat().st_size, "dataChange": False}}
 
@@ -166,7 +171,7 @@ class Publisher:
         (table / LOG).mkdir(exist_ok=True)
         path = entry_path(table, entry)
         try:
-            write_new(path, data, is_synced=self.options.power)
+            self.store.put_new(path, data, is_synced=self.options.power)
         except FileExistsError as error:
             raise TidemarkError(
                 "storage_failed",
@@ -185,12 +190,14 @@ class Publisher:
         """With a checkpoint of the last entry, and without entries that nobody needs before it. The publication does
         not depend on it."""
         try:
+            unread = (file for file in standing.files.values() if file.stats is None)
+            self.store.fetch((table / file.path, file.size) for file in unread)
             data, point = delta_table.checkpoint_of(table, standing), table / LOG
             path = point / f"{standing.entry:020d}.checkpoint.parquet"
-            write_new(path, data, is_synced=self.options.power)
+            self.store.put_new(path, data, is_synced=self.options.power)
             self._sealed(path, data)
             rows = len(standing.files) + 3
-            replace_file(point / LAST_CHECKPOINT, b'{"version":%d,"size":%d}' % (standing.entry, rows))
+            self.store.replace(point / LAST_CHECKPOINT, b'{"version":%d,"size":%d}' % (standing.entry, rows))
             self._clean(table)
         except Exception:
             _logger.warning("%s could not get a checkpoint", table.name, exc_info=True)
@@ -198,9 +205,8 @@ class Publisher:
 
     def _clean(self, table: Path) -> None:
         before = time.time() - self.options.keep_feed_seconds
-        gone = delta_table.outdated(table, before, self.options.keep_publications)
-        for path in gone:
-            path.unlink(missing_ok=True)
+        gone = delta_table.outdated(self.store.listed(table / LOG), before, self.options.keep_publications)
+        self.store.remove(gone)
         if gone:
             self.seals.forget_missing(table)
 

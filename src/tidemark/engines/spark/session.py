@@ -206,6 +206,7 @@ class Options:
     ``keep_merged_seconds``: how long files stay that a merge wrote and another replaced, for foreign readers in the
     middle of a scan.
     ``publish``: when relations are published to foreign readers; None leaves it to whoever asks for it.
+    ``storage``: how to reach a lake on an object store, by name.
     ``checkpoint_every``: after so many publications a relation's own Delta log gets a checkpoint.
     ``keep_feed_seconds`` and ``keep_publications``: how far that log goes back, with its change data.
     """
@@ -233,6 +234,7 @@ class Options:
     power: bool = False
     memory: int | None = None
     publish: Rhythm | None = None
+    storage: tuple[tuple[str, str], ...] = ()
     checkpoint_every: int = 32
     keep_feed_seconds: int = 24 * 60 * 60
     keep_publications: int = 10_000
@@ -249,3 +251,17 @@ ON_SPARK: Final[dict[str, Any]] = {
 
 IN_PROCESS: Final[dict[str, Any]] = {"by_statements": True, "in_process_rows": 10**12}
 """Options under which every plan is a statement in this process, as far as the engine decides."""
+
+_EVERY_ROW: Final = 10**12
+RUN: Final[dict[str, dict[str, Any]]] = {
+    "auto": {},
+    "spark": ON_SPARK,
+    "process": {
+        "point_rows": _EVERY_ROW,
+        "state_rows": _EVERY_ROW,
+        "local_rows": _EVERY_ROW,
+        "iteration_rows": _EVERY_ROW,
+        "in_process_rows": _EVERY_ROW,
+    },
+}
+"""What the option ``run`` of a connection means here."""

@@ -15,13 +15,14 @@ from tidemark.engines.spark.seals import Seals
 from tidemark.engines.spark.session import Options
 from tidemark.engines.spark.transactions import Transactions
 from tidemark.storage.commit import Logged
+from tidemark.storage.store import Store
 
 
 class SharedTransactions(Transactions):
     """One thread at a time reads or writes it: who reads the log waits for one append at most, or a compaction."""
 
-    def __init__(self, path: Path, options: Options, seals: Seals, *, is_sealed: bool) -> None:
-        super().__init__(path, options, seals, is_sealed=is_sealed)
+    def __init__(self, path: Path, options: Options, seals: Seals, store: Store, *, is_sealed: bool) -> None:
+        super().__init__(path, options, seals, store, is_sealed=is_sealed)
         self.lock = threading.RLock()
 
     def log(self, relation: str, since: int) -> Log:

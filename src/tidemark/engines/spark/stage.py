@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -28,6 +28,7 @@ from tidemark.engines.spark.relations import Relation, Relations, begin
 from tidemark.engines.spark.routing import reads_nothing, without_empty
 from tidemark.engines.spark.session import Options
 from tidemark.engines.spark.statements import Statements
+from tidemark.errors import TidemarkError
 from tidemark.storage import delta as deltas
 from tidemark.storage.commit import Alteration, Commit, Creation
 from tidemark.storage.delta import Rows, as_rows
@@ -47,11 +48,12 @@ class Staging:
     """The files staged for one commit or merge."""
 
     def __init__(self, verified: Verified, *, power: bool = False) -> None:
-        self._root = verified.root
+        self._store, self._root = verified.store, verified.root
         self._verified = verified
         self._power = power
         self._written: list[Path] = []
         self._directories: list[Path] = []
+        self._is_sent = False
         self.is_named = False
         """Whether a record may name the files. Then they stay until that is known."""
 
@@ -120,16 +122,24 @@ class Staging:
         return {_within(path.relative_to(self._root)) for path in files}
 
     def settle(self) -> None:
-        """Before the record that names the files: all of them are on the disk, if that was asked for."""
+        """Before the record that names the files: all of them are where they stay, and on the disk, if that was asked
+        for."""
+        self._is_sent = True
+        if not self._store.is_local:
+            self._store.upload(self._files())
         if not self._power:
             return
-        files = [path for written in self._written for path in (written.rglob("*") if written.is_dir() else [written])]
+        files = self._files()
         folders = {parent for path in (*files, *self._directories) for parent in path.parents if self._is_ours(parent)}
         for path in (
-            *(file for file in files if file.is_file()),
+            *files,
             *sorted(folders | {*self._directories}, reverse=True),
         ):
             sync(path)
+
+    def _files(self) -> list[Path]:
+        found = (path for written in self._written for path in (written.rglob("*") if written.is_dir() else [written]))
+        return [path for path in found if path.is_file()]
 
     def _is_ours(self, folder: Path) -> bool:
         return folder == self._root or self._root in folder.parents
@@ -142,6 +152,9 @@ class Staging:
 
     def discard(self) -> None:
         """Remove everything, because the commit failed."""
+        if self._is_sent and not self._store.is_local:
+            with suppress(TidemarkError):  # the next sweep finds them
+                self._store.remove(self._files())
         for path in (*self._written, *self._directories):
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)

@@ -31,8 +31,9 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Tr
 from deltalake.exceptions import DeltaError
 
 from tidemark.engines.spark import inline
-from tidemark.engines.spark.delta_log import LOG, Append, checkpoints, entries, entry_path
+from tidemark.engines.spark.delta_log import LOG, Append, checkpoints, entries, entry_path, nothing_said
 from tidemark.engines.spark.inline import Log, Small
+from tidemark.engines.spark.integrity import maintaining, mirror
 from tidemark.engines.spark.records import (
     Committed,
     Merged,
@@ -49,7 +50,8 @@ from tidemark.engines.spark.seals import LAST_CHECKPOINT, Seal, Seals, no_panic,
 from tidemark.engines.spark.session import Options
 from tidemark.errors import TidemarkError
 from tidemark.storage.commit import Logged
-from tidemark.storage.disk import sync, write_new
+from tidemark.storage.disk import sync
+from tidemark.storage.store import Store
 from tidemark.storage.streams import from_bytes, read_many, runs_of, to_bytes
 
 
@@ -132,13 +134,19 @@ class _Recent:
 class Transactions:
     """The open table. Not safe for two writers: the lake's lock sees to that."""
 
-    def __init__(self, path: Path, options: Options, seals: Seals, *, is_sealed: bool = True) -> None:
+    def __init__(self, path: Path, options: Options, seals: Seals, store: Store, *, is_sealed: bool = True) -> None:
         self._path = path
+        self._store = store
+        mirror(store, path, parts=True)
         self._options = options
         self._seals = seals
+        is_sealed = is_sealed and store.is_local  # what was brought from a bucket was looked at, and is sealed here
+        if not store.is_local:
+            seals.drop(path)
         if is_sealed:
             verify_transactions(path, seals)
-        self._table = _opened(path)
+        with maintaining(store, path):
+            self._table = _opened(path)
         if is_sealed:
             verify_parts(path, self._parts(), seals)
         self._must_seal = True
@@ -257,18 +265,24 @@ class Transactions:
         # By the names that are there, not by memory, which an interrupt may have left behind.
         entry, data = entry_path(self._path, max(entries(self._path)) + 1), said.encoded(APPLICATION)
         try:
-            write_new(part, rows, is_synced=self._options.power)
-            write_new(entry, data, is_synced=self._options.power)
+            self._store.put_new(part, rows, is_synced=self._options.power)
+            self._store.put_new(entry, data, is_synced=self._options.power)
         except BaseException as error:
             # The append may have happened although the call failed: only the log itself knows.
-            if not _is_there(entry, data, error):
-                part.unlink(missing_ok=True)
+            if not self._store.came_to_be(entry, data, error, nothing_said()):
+                self._discard(part)
                 if isinstance(error, OSError):
                     raise TidemarkError("storage_failed", f"the commit could not be written: {error}") from error
                 raise
             if not isinstance(error, OSError):
                 raise  # it is committed, and whoever interrupts is told so by what is read again
         self._sealed({part: Seal(said.size, said.checksum), entry: Seal(len(data), zlib.crc32(data))})
+
+    def _discard(self, part: Path) -> None:
+        try:
+            self._store.remove([part])
+        except TidemarkError:  # the next compaction finds it
+            _logger.warning("%s could not be removed", part.name, exc_info=True)
 
     def _sealed(self, written: dict[Path, Seal]) -> None:
         """Seal an append, or what has no seal yet. It is committed, and tells by its own checksums that it is whole:
@@ -396,7 +410,8 @@ class Transactions:
     def _maintaining(self) -> Iterator[None]:
         """While delta-rs writes to the log: whatever of it comes to be is sealed."""
         try:
-            yield
+            with maintaining(self._store, self._path):
+                yield
         finally:
             (self._path / LOG / LAST_CHECKPOINT).unlink(missing_ok=True)
             self._must_seal = True
@@ -438,11 +453,3 @@ def _configured(table: DeltaTable) -> DeltaTable:
     if not _CONFIGURATION.items() <= table.metadata().configuration.items():
         table.alter.set_table_properties(_CONFIGURATION)
     return table
-
-
-def _is_there(entry: Path, data: bytes, failure: BaseException) -> bool:
-    """Whether an entry of the log was written by a call that failed."""
-    try:
-        return entry.is_file() and entry.read_bytes() == data
-    except OSError as error:
-        raise TidemarkError("commit_unknown", f"the transactions cannot be read: {error}") from failure

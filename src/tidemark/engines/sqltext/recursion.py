@@ -44,5 +44,4 @@ def iteration_text(compiler: Compiler, iteration: Iteration, *, in_place: bool) 
 
 def given_to(iteration: Iteration, given: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
     """Of the given relations those that the plans read, as far as they are there."""
-    names = (part.name for plan in iteration.plans for part in walk(plan) if isinstance(part, Given))
-    return {name: given[name] for name in dict.fromkeys(names) if name in given and name not in iteration.own_names}
+    return {name: given[name] for name in iteration.given if name in given}

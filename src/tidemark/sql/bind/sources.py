@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from sqlglot import exp
 
@@ -21,6 +22,8 @@ from tidemark.sql.parse.sources import CreateSourceTable
 from tidemark.sql.parse.statements import CreateTable
 from tidemark.sql.parse.text import Source
 
+_ANEW: Final = "drop the table and create it anew"
+
 
 def bind_source_table(statement: CreateSourceTable, found: Sequence[SourceColumn], source: Source) -> Table:
     """The table that follows a relation of a source, which has these columns now."""
@@ -28,7 +31,7 @@ def bind_source_table(statement: CreateSourceTable, found: Sequence[SourceColumn
         table = _bound(statement, _whole(statement, found), "postgres")
     else:
         table = bind_listed(statement, source)
-    taken_columns(table, found)
+    taken_columns(table, found, is_new=True)
     return table
 
 
@@ -54,8 +57,9 @@ def origin_of(statement: CreateSourceTable) -> Origin:
     return Origin(statement.source, statement.relation, whole=statement.tree is None)
 
 
-def taken_columns(table: Table, found: Sequence[SourceColumn]) -> tuple[str, ...]:
-    """The names that the columns of a table have in the source; an error names those that do not fit any more."""
+def taken_columns(table: Table, found: Sequence[SourceColumn], *, is_new: bool = False) -> tuple[str, ...]:
+    """The names that the columns of a table have in the source; an error names those that do not fit, or do not fit any
+    more if the table is not a new one."""
     origin = table.origin
     assert origin is not None
     known = {column.name.lower(): column for column in found}
@@ -67,17 +71,25 @@ def taken_columns(table: Table, found: Sequence[SourceColumn]) -> tuple[str, ...
                 "columns",
                 f"{origin.relation!r} of the source {origin.source!r} has no column {field.name!r}, which "
                 f"{table.name!r} takes from it",
-                hint=f"it has: {', '.join(c.name for c in found)}; drop the table and create it anew",
+                hint=f"it has: {', '.join(c.name for c in found)}" + ("" if is_new else f"; {_ANEW}"),
             )
         if not _holds(field.type, column):
             raise TidemarkError(
                 "type",
                 f"column {field.name!r} of {origin.relation!r} is {column.told} in the source {origin.source!r}, which "
                 f"is no {field.type}",
-                hint="drop the table and create it anew",
+                hint=_types_of(column) if is_new else _ANEW,
             )
         names.append(column.name)
     return tuple(names)
+
+
+def _types_of(column: SourceColumn) -> str:
+    """Which types a column can have here."""
+    types = [*([] if column.type is None else [column.type]), *column.accepted]
+    if not types:
+        return f"{column.told} has no type here: leave {column.name!r} out of the list"
+    return f"{column.name!r} can be {' or '.join(map(str, types))}, or be left out of the list"
 
 
 def missing_columns(table: Table, found: Sequence[SourceColumn]) -> list[SourceColumn]:

@@ -37,6 +37,7 @@ _D = exp.DataType.Type
 _SIMPLE = {
     _D.BOOLEAN: BOOLEAN,
     _D.SMALLINT: SMALLINT,
+    _D.TINYINT: SMALLINT,
     _D.INT: INT,
     _D.BIGINT: BIGINT,
     _D.DOUBLE: DOUBLE,
@@ -50,7 +51,6 @@ _HINTS = {
     _D.FLOAT: "use DOUBLE PRECISION",
     _D.CHAR: "use VARCHAR(n): CHAR pads with blanks",
     _D.TIMESTAMPTZ: "use TIMESTAMP: times are stored without a zone",
-    _D.TINYINT: "use SMALLINT",
     _D.INTERVAL: "an interval is added to a DATE or TIMESTAMP, and is no type of a column",
     _D.TIME: "use TIMESTAMP, or text",
 }

@@ -18,8 +18,7 @@ from typing import TypeAlias
 from sqlglot import exp
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
-from tidemark.sql.parse.cursor import Cursor
-from tidemark.sql.parse.text import Source, parse
+from tidemark.sql.parse.text import Cursor, Source, parse
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from tidemark.errors import TidemarkError
 from tidemark.sql.parse.as_of import parse_query
-from tidemark.sql.parse.cursor import Cursor, retokenized
 from tidemark.sql.parse.lagging import QUERY, SNAPSHOT, AlterLog, Refresh, lag_clauses
 from tidemark.sql.parse.lists import read_apart
 from tidemark.sql.parse.rules import create_assertion, create_rule, set_active
@@ -43,7 +42,7 @@ from tidemark.sql.parse.statements import (
     Statement,
     Update,
 )
-from tidemark.sql.parse.text import Source, parse
+from tidemark.sql.parse.text import Cursor, Source, parse, retokenized
 from tidemark.sql.parse.why import parse_why
 
 SHOWN = (

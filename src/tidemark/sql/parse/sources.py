@@ -14,8 +14,7 @@ from typing import Final
 from sqlglot import exp
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
-from tidemark.sql.parse.cursor import Cursor, retokenized
-from tidemark.sql.parse.text import parse
+from tidemark.sql.parse.text import Cursor, parse, retokenized
 
 DELTA: Final = "delta"
 RESERVED_KINDS: Final = ("postgres", "files", "kafka", "mysql", "iceberg")

@@ -15,9 +15,10 @@ from typing import Final
 
 import pyarrow as pa
 
+from tidemark.algebra.cache import PerPlan
 from tidemark.algebra.expressions import Value
 from tidemark.algebra.keys import RelationKeys, keys_of
-from tidemark.algebra.plans import Given, Plan, Stored, relations_of
+from tidemark.algebra.plans import Filter, Given, Negate, Net, Plan, Project, Stored, Union, relations_of, walk
 from tidemark.algebra.scalar import Row
 from tidemark.algebra.types import BIGINT, INT, Schema, Type
 from tidemark.calculus.as_of import Block, old, resolve
@@ -69,7 +70,9 @@ class EngineLookup:
     def is_near(self) -> bool:
         """Whether all of it is found in memory."""
         held, plans = self.engine.arrangements, [readable.plan for readable in self.relations.values()]
-        return held is not None and all(isinstance(plan, Stored) and held.holds(plan.relation) for plan in plans)
+        if held is None or not all(map(_is_row_by_row, plans)):
+            return False
+        return all(held.holds(relation) for plan in plans for relation in relations_of(plan))
 
     def matching(self, relation: str, positions: Positions, keys: Collection[Row]) -> Iterable[Row]:
         return self.weights(relation, positions, keys)
@@ -108,6 +111,12 @@ class EngineLookup:
         bag = found.rows.bag if found is not None else Rows.of(self.evaluate(plan, Tables(given))).bag
         self.read += len(bag)
         return bag
+
+
+_is_row_by_row: Final = PerPlan(
+    lambda plan: all(isinstance(part, Stored | Given | Filter | Project | Union | Negate | Net) for part in walk(plan))
+)
+"""Whether a look-up in a plan is one in each of the relations below it."""
 
 
 def _as_stored(keys: Collection[Row], schema: Schema) -> Collection[Row]:

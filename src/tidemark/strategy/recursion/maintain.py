@@ -92,11 +92,12 @@ class Recursion:
         evaluate = evaluation(engine)
         lookup = EngineLookup(self.before, as_rows(given), engine, evaluate)
         changes = self.parts.changes(lookup)
-        iterating = self.iterating if self._is_iterated(given, engine) else None
+        is_iterated = self._is_iterated(given, engine)
+        iterating = self.iterating if is_iterated else None
         # Deletions go round by round through all that was derived, which may take longer than deriving it anew does.
         limits = RecursionLimits(self.plan.max_rounds * PATIENCE, self.plan.max_rows)
         if iterating is not None or not at_any_cost:
-            limits = self._limits(given, engine)
+            limits = self._limits(engine, is_iterated=is_iterated)
         try:
             found = maintain(self.program, lookup, changes, self.rules, limits, is_near=lookup.is_near)
         except TooFar as error:
@@ -151,10 +152,10 @@ class Recursion:
             return False
         return self.iterating is None or engine.iterates(self.iterating.deletions, given)
 
-    def _limits(self, given: Mapping[str, pa.Table], engine: Engine) -> RecursionLimits:
+    def _limits(self, engine: Engine, *, is_iterated: bool) -> RecursionLimits:
         """How far the rules are followed here."""
         limits = engine.limits
-        budget = limits.beside_an_iteration if self._is_iterated(given, engine) else limits.beside_rounds
+        budget = limits.beside_an_iteration if is_iterated else limits.beside_rounds
         rows = budget.rows(max(engine.rows(at) for at in self.stored.values()))
         rounds = self.plan.max_rounds if budget.rounds is None else min(budget.rounds, self.plan.max_rounds)
         return RecursionLimits(rounds, min(rows, self.plan.max_rows))
