@@ -101,6 +101,22 @@ def test_nan_of_pandas_is_null_and_that_of_others_a_value(db: tm.Database) -> No
     assert math.isnan(found)
 
 
+CATEGORIES = pa.chunked_array([pa.DictionaryArray.from_arrays(pa.array([1, 0, None]), pa.array(["u", "v"]))])
+VIEWS = pa.DictionaryArray.from_arrays(pa.array([1, 0, None]), pa.array(["u", "v"], pa.string_view()))
+
+
+@pytest.mark.parametrize("engine", ["duckdb"], indirect=True)
+@pytest.mark.parametrize(
+    "column",
+    [CATEGORIES, VIEWS, pa.array(["v", "u", None], pa.string_view())],
+    ids=["dictionary", "dictionary of views", "views"],
+)
+def test_texts_in_every_form_of_arrow_are_texts(db: tm.Database, column: Any) -> None:
+    db.execute("CREATE TABLE t (a VARCHAR)")
+    db.insert("t", Stream(pa.table({"a": column})))
+    assert rows(db.query("SELECT a FROM t")) == [(None,), ("u",), ("v",)]
+
+
 @pytest.mark.parametrize("engine", ["reference", "duckdb"], indirect=True)
 @pytest.mark.parametrize("width", [pa.decimal32, pa.decimal64, pa.decimal128, pa.decimal256])
 def test_whole_decimals_of_any_width_are_integers(db: tm.Database, width: Callable[[int, int], pa.DataType]) -> None:

@@ -97,7 +97,7 @@ def _column(values: list[Any], field: Field, relation: str) -> pa.ChunkedArray:
 def _cast(column: pa.ChunkedArray, field: Field, relation: str) -> pa.ChunkedArray:
     """A column of Arrow in the field's type: by Arrow where it refuses what would be lost, else value by value."""
     if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+        column = _decoded(column)
     if pa.types.is_decimal32(column.type) or pa.types.is_decimal64(column.type):
         # Arrow asks of the narrow ones whether the bounds of an integer type fit them, and not whether values do.
         column = column.cast(pa.decimal128(column.type.precision, column.type.scale))
@@ -113,6 +113,14 @@ def _cast(column: pa.ChunkedArray, field: Field, relation: str) -> pa.ChunkedArr
         return _canonical(_within_years(column.cast(field.type.arrow, safe=True), field.type), field.type)
     except (pa.ArrowException, ValueError, OverflowError) as error:
         raise _unfit(field, relation, error) from error
+
+
+def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values of a dictionary in place of their numbers. Arrow casts no dictionary to views, as polars has them."""
+    values = column.type.value_type
+    plain = pa.string() if pa.types.is_string_view(values) else values
+    parts = [chunk.dictionary.cast(plain).take(chunk.indices) for chunk in column.chunks]
+    return pa.chunked_array(parts, plain)
 
 
 def _castable(source: pa.DataType, type: Type) -> bool:
