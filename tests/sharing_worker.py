@@ -2,7 +2,8 @@
 
 What the lake holds follows from how many transactions there are, so that every version can be checked. Run as a program
 with a role, a folder and a seed; meant to be stopped, overtaken and killed at any instant. With the small thresholds
-here merges, compactions, publications and sweeps come at every few transactions.
+here merges, compactions, publications and sweeps come at every few transactions; a writer that pauses between
+transactions has those of every day.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ def run(db: tm.Database, number: int) -> None:
 def write(folder: str, seed: int, pause: float, takeover: bool) -> None:
     """Commit transactions without end, and say each one that was acknowledged."""
     random = Random(seed)
-    options = {**SMALL, "publish": Rhythm(versions=3), "takeover": takeover}
+    thresholds = {"in_process_rows": 10**12} if pause else {**SMALL, "publish": Rhythm(versions=3)}
+    options: dict[str, Any] = {**thresholds, "takeover": takeover}
     try:
         db = Database(SparkEngine(folder, **options))
         if not db.version:
@@ -82,7 +84,7 @@ def write(folder: str, seed: int, pause: float, takeover: bool) -> None:
             number += 1
             run(db, number)
             print(number, flush=True)
-            if random.random() < 0.1:
+            if not pause and random.random() < 0.1:
                 db.execute("DROP MATERIALIZED VIEW IF EXISTS passing")
                 db.execute("CREATE MATERIALIZED VIEW passing AS SELECT COUNT(*) AS n FROM done")
             if random.random() < 0.05:
@@ -112,7 +114,7 @@ def read(folder: str, seed: int) -> None:
     """Follow until nothing comes any more; say what was seen."""
     random, held = Random(seed), Counter[tuple[Any, ...]]()
     lags = list[float]()
-    with ReadOnlyDatabase(LakeReader(folder)) as db:
+    with ReadOnlyDatabase(LakeReader(folder, in_process_rows=10**12)) as db:
         following = db.subscribe("totals")
         print("ready", flush=True)
         last, seen = time.monotonic(), 0

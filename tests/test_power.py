@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import tidemark as tm
 from tests.support import rows
 from tidemark.engines.spark import SparkEngine
+from tidemark.engines.spark.delta_log import read_append
 from tidemark.engines.spark.session import IN_PROCESS
 from tidemark.session.database import Database
 from tidemark.storage import tide
@@ -110,9 +112,18 @@ def test_what_upkeep_replaces_goes_after_its_successor_is_on_the_disk(tmp_path: 
         for number in range(8):
             db.execute(f"INSERT INTO t VALUES ({number})")
     table = tmp_path / "lake" / "_tidemark" / "transactions"
-    synced = {path for what, path in watch.take() if what == "sync"}
-    assert {str(path) for path in table.glob("part-00000-*.parquet")} <= synced
-    assert {str(path) for path in (table / "_delta_log").glob("*.checkpoint.parquet")} <= synced
+    steps = watch.take()
+    synced = {
+        path
+        for (what, draft), (then, path) in pairwise(steps)
+        if (what, then) == ("sync", "link") and draft.endswith(".draft")
+    }
+    points = {str(path) for path in (table / "_delta_log").glob("*.checkpoint.parquet")}
+    assert points and points <= synced
+    entries = {path: read_append(path.read_bytes()) for path in (table / "_delta_log").glob("*.json")}
+    upkeep = {path: said for path, said in entries.items() if said is not None and said.removed}
+    assert upkeep and {str(path) for path in upkeep} <= synced
+    assert {str(table / str(said.path)) for said in upkeep.values()} <= synced
 
 
 def test_a_duckdb_file_waits_for_the_names_beside_it(tmp_path: Path, watch: Watch) -> None:

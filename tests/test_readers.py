@@ -189,6 +189,22 @@ def test_a_reader_that_was_away_for_long_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("data", [b"", b'{"add":', b'{"commitInfo":{}}\n'])
+def test_an_entry_that_never_came_to_be_is_not_followed(data: bytes, both: Opened, tmp_path: Path) -> None:
+    db, other = both
+    held = rows(other.query("SELECT * FROM t"))
+    log = tmp_path / "lake" / "_tidemark" / "transactions" / "_delta_log"
+    torn = log / f"{1 + max(int(path.stem) for path in log.glob('*.json') if path.stem.isdigit()):020d}.json"
+    torn.write_bytes(data)
+    assert rows(other.query("SELECT * FROM t")) == held
+    with reader(tmp_path) as another:
+        assert rows(another.query("SELECT * FROM t")) == held
+    torn.unlink()
+    db.execute("INSERT INTO t VALUES (3, 3)")
+    assert rows(other.query("SELECT COUNT(*) FROM t")) == [(3,)]
+
+
+@pytest.mark.spark
 def test_an_overtaken_writer_is_fenced_and_harms_nothing(tmp_path: Path) -> None:
     first = writer(tmp_path, **SMALL)
     first.execute("CREATE TABLE t (a INT PRIMARY KEY); INSERT INTO t VALUES (1)")

@@ -135,9 +135,10 @@ def _checked(lake: Lake, tell: Callable[[str], None]) -> Checked:
     sealed = [path for path in lake.seals.under(lake.transactions) if path.exists()]
     damage = [problem for path in sealed if (problem := _problem(partial(lake.seals.verify, path)))]
     try:
-        lake.seals.owe(tail_of(lake.transactions, lake.seals).whole)  # which needs no seal to be known as whole
+        tail = tail_of(lake.transactions, lake.seals)
+        lake.seals.owe(tail.whole)  # which needs no seal to be known as whole
         base = verify_transactions(lake.transactions, lake.seals)
-        stored = StoredTransactions(lake.transactions, Options(), standing_from(lake.transactions, base))
+        stored = StoredTransactions(lake.transactions, Options(), standing_from(lake.transactions, base, tail.last))
         verify_parts(lake.transactions, stored.parts, lake.seals)
         rows = stored.rows()
     except TidemarkError as error:

@@ -127,6 +127,14 @@ def read_append(data: bytes) -> Append | None:
     return Append(added["path"], added["size"], checksum, sequence, 1, said.get(EPOCHS, 0), tuple(removed))
 
 
+def is_whole(data: bytes) -> bool:
+    """Whether an entry that is not ours is at least JSON."""
+    try:
+        return all(isinstance(json.loads(line), dict) for line in data.splitlines() if line.strip())
+    except ValueError:
+        return False
+
+
 @dataclass(frozen=True)
 class Standing:
     """What the log says up to an entry: the files that hold the rows with their sizes, the number of the last row, and
@@ -259,10 +267,10 @@ def checkpoint_of(path: Path) -> int | None:
     return None if found is None else int(found.group(1))
 
 
-def standing_from(table: Path, base: int) -> Standing:
-    """What the log says now, from a checkpoint on."""
+def standing_from(table: Path, base: int, last: int | None = None) -> Standing:
+    """What the log says now, from a checkpoint on, perhaps up to an entry."""
     standing = Standing() if base < 0 else standing_at(checkpoints(table)[base], base)
-    while (entry := entry_path(table, standing.entry + 1)).exists():
+    while standing.entry != last and (entry := entry_path(table, standing.entry + 1)).exists():
         standing = standing.after(entry.read_bytes())
     return standing
 

@@ -20,7 +20,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidemark.engines.spark.delta_log import Append, Standing, entry_path, read_append, standing_from
+from tidemark.engines.spark.delta_log import Append, Standing, entry_path, is_whole, read_append, standing_from
 from tidemark.engines.spark.inline import Log
 from tidemark.engines.spark.lake import Lake
 from tidemark.engines.spark.records import Merged, Record, record_from_json
@@ -70,9 +70,9 @@ class FollowedTransactions(StoredTransactions):
         for attempt in range(ATTEMPTS):
             seals = self._lake.read_seals()
             try:
-                base = verify_transactions(self._path, seals)
-                standing = standing_from(self._path, base)
-                seals.owe(tail_of(self._path, seals).whole)  # in memory: what is whole by itself needs no seal
+                tail = tail_of(self._path, seals)
+                seals.owe(tail.whole)  # in memory: what is whole by itself needs no seal
+                standing = standing_from(self._path, verify_transactions(self._path, seals), tail.last)
                 verify_parts(self._path, standing.parts, seals)
             except (TidemarkError, OSError):
                 if attempt == ATTEMPTS - 1:
@@ -93,6 +93,8 @@ class FollowedTransactions(StoredTransactions):
                     break
                 said = read_append(data)
                 if said is None:
+                    if is_whole(data):  # an earlier Tidemark writes, whose upkeep is not ours
+                        return None
                     break  # what a writer left when its machine died, which the next one takes back
                 if said.path is not None and not said.removed:
                     rows = self._rows(said)

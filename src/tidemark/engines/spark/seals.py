@@ -304,7 +304,7 @@ def verify_published(table: Path, seals: Seals) -> None:
     for path in (*points.values(), *present.values()):
         if path in seals:
             seals.verify(path)
-        elif path.suffix == ".json" and not _is_json(path):
+        elif path.suffix == ".json" and not delta_log.is_whole(path.read_bytes()):
             raise damaged(f"{table.name}/{LOG}/{path.name}", "it is not whole")
 
 
@@ -324,10 +324,3 @@ def _check_hint(hint: Path, highest: int) -> None:
     except (ValueError, KeyError, TypeError):
         pass
     hint.unlink()
-
-
-def _is_json(path: Path) -> bool:
-    try:
-        return all(isinstance(json.loads(line), dict) for line in path.read_bytes().splitlines() if line.strip())
-    except ValueError:
-        return False

@@ -332,7 +332,8 @@ class Transactions(StoredTransactions):
         )
 
     def _write(self, table: pa.Table, sequence: int, removed: tuple[str, ...] = ()) -> None:
-        """Put rows at the next place of the log, and nowhere else, in the place of those of some files."""
+        """Put rows at the next place of the log, and nowhere else, in the place of those of some files. Then they are
+        on the disk, since what they replace goes."""
         part: Path | None = None
         rows = b""
         if table.num_rows or not removed:
@@ -345,9 +346,10 @@ class Transactions(StoredTransactions):
         self._skip_own()
         entry, data = entry_path(self._path, self._standing.entry + 1), said.encoded()
         try:
+            is_synced = self._options.power or bool(removed)
             if part is not None:
-                self._store.put_new(part, rows, is_synced=self._options.power)
-            self._store.put_new(entry, data, is_synced=self._options.power)
+                self._store.put_new(part, rows, is_synced=is_synced)
+            self._store.put_new(entry, data, is_synced=is_synced)
         except BaseException as error:
             # The append may have happened although the call failed: only the log itself knows.
             nothing = Append(None, 0, 0, self.sequence, 0, self._epoch).encoded()
