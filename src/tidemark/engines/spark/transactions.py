@@ -275,6 +275,7 @@ class Transactions(StoredTransactions):
         self._lake, self._epoch, self._seals = lake, lake.epoch, lake.seals
         self.must_hold()
         if is_sealed:
+            lake.seals.owe(tail_of(path, lake.seals).whole)  # what an interrupt has kept from being sealed
             verify_parts(path, self._standing.parts, lake.seals)
         self._must_seal = True
         if not is_sealed:
