@@ -39,7 +39,7 @@ class Told:
 def kill_again_and_again(server: ObjectServer, connect: Callable[[str], tm.Database], *, kills: int, seed: int) -> Told:
     """``connect`` goes by the environment, as the workers do. Before half of the openings the cache is lost."""
     generator, url, last, seen = random.Random(seed), server.url(), 0, 0
-    for _ in range(kills):
+    for number in range(1, kills + 1):
         commits, pause = generator.randint(0, 6), generator.uniform(0, 0.2)
         reader = _reading(f"spark:{url}") if last else None
         acknowledged = killed_after(f"spark:{url}", last + 1, commits, pause, options=("commit",))
@@ -50,6 +50,8 @@ def kill_again_and_again(server: ObjectServer, connect: Callable[[str], tm.Datab
         with connect(url) as db:
             last = check_after_crash(db, acknowledged)
             check_published(db, server, url)
+        if number % 10 == 0:
+            print(f"{number} kills, {last} transactions, {seen} reads", flush=True)
     return Told(kills, last, seen)
 
 
