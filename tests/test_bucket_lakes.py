@@ -21,7 +21,7 @@ from deltalake import DeltaTable
 from typer.testing import CliRunner
 
 import tidemark as tm
-from tests.bucket_kills import kill_again_and_again
+from tests.bucket_kills import kill_again_and_again, overtake_again_and_again
 from tests.conformance import test_corner_cases as corner_cases
 from tests.object_server import BUCKET, ObjectServer, object_server
 from tests.support import check_invariant, rows
@@ -359,3 +359,10 @@ def test_nothing_that_was_acknowledged_is_lost(
     told = kill_again_and_again(server, lambda url: tm.connect(spark, lake=url, takeover=True), kills=5, seed=20261119)
     assert told.kills == 5
     assert os.environ["AWS_ENDPOINT_URL"] == server.endpoint
+
+
+def test_a_writer_that_is_stopped_and_overtaken_harms_nothing(
+    server: ObjectServer, spark: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    of_environment(server, monkeypatch, tmp_path)
+    overtake_again_and_again(server, lambda url: tm.connect(spark, lake=url, takeover=True), times=2, seed=20261119)

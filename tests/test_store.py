@@ -12,6 +12,8 @@ import pytest
 from obstore.exceptions import GenericError
 from obstore.store import MemoryStore
 
+import tidemark as tm
+from tidemark.engines.spark import Options
 from tidemark.errors import TidemarkError
 from tidemark.storage import bucket as bucket_module
 from tidemark.storage.bucket import Bucket, place_of
@@ -242,3 +244,25 @@ def test_what_is_no_place_is_refused(url: str) -> None:
     with pytest.raises(TidemarkError) as raised:
         place_of(url, {})
     assert raised.value.code == "target"
+
+
+@pytest.mark.parametrize(
+    ("target", "storage"),
+    [
+        ("duckdb", {"region": "nowhere"}),
+        ("spark:s3://bucket/lake", "https://keys"),
+        ("spark:s3://bucket/lake", {"region": 1}),
+        ("spark:s3://bucket/lake", {"spark": "yes"}),
+    ],
+)
+def test_a_storage_that_says_nothing_is_refused(target: str, storage: object) -> None:
+    with pytest.raises(TidemarkError) as raised:
+        tm.connect(target, options={"storage": storage})
+    assert raised.value.code == "option"
+
+
+def test_secrets_are_not_shown() -> None:
+    place = place_of("s3://bucket/lake", {"secret_access_key": "hidden"})
+    options = Options(storage=place.storage)
+    assert place.config == {"secret_access_key": "hidden"}
+    assert "hidden" not in f"{place!r} {options!r}"

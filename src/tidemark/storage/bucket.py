@@ -20,7 +20,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, ClassVar, Final
 
@@ -54,7 +54,7 @@ class Place:
     scheme: str
     bucket: str
     prefix: str
-    storage: tuple[tuple[str, str], ...] = ()
+    storage: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # there are secrets in it
 
     @property
     def url(self) -> str:

@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -251,7 +251,7 @@ class Options:
     takeover: bool = False
     memory: int | None = None
     publish: Rhythm | None = None
-    storage: tuple[tuple[str, str], ...] = ()
+    storage: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # there are secrets in it
     checkpoint_every: int = 32
     keep_feed_seconds: int = 24 * 60 * 60
     keep_publications: int = 10_000
