@@ -235,6 +235,46 @@ def test_an_overtaken_writer_is_fenced_and_harms_nothing(tmp_path: Path) -> None
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("is_late", [False, True], ids=["before it looks", "between its look and its append"])
+def test_a_writer_whose_next_place_is_free_again_is_fenced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_late: bool
+) -> None:
+    """Its successor has compacted, and removed the entry at which it would have met the other epoch."""
+    first = writer(tmp_path, **SMALL)
+    first.execute("CREATE TABLE t (a INT PRIMARY KEY); INSERT INTO t VALUES (1)")
+    log = tmp_path / "lake" / "_tidemark" / "transactions" / "_delta_log"
+    free = log / f"{max(int(path.stem) for path in log.glob('*.json')) + 1:020d}.json"
+
+    def go_on() -> tm.Database:
+        found = writer(tmp_path, takeover=True, **SMALL)
+        for number in range(2, 40):
+            found.execute(f"INSERT INTO t VALUES ({number})")
+        assert not free.exists()
+        return found
+
+    overtaking: list[tm.Database] = []
+    if is_late:
+        transactions: Any = first._store.engine._transactions  # type: ignore[attr-defined]
+        skip = transactions._skip_own
+
+        def skip_and_stop() -> None:
+            skip()
+            overtaking.append(go_on())
+
+        monkeypatch.setattr(transactions, "_skip_own", skip_and_stop)
+    else:
+        overtaking.append(go_on())
+    assert code_of(lambda: first.execute("INSERT INTO t VALUES (100)")) == "fenced"
+    assert not free.exists()
+    if not is_late:
+        assert code_of(first.publish) == "fenced"
+    first.close()
+    with overtaking.pop() as second:
+        assert rows(second.query("SELECT * FROM t")) == [(number,) for number in range(1, 40)]
+    assert not check_lake(str(tmp_path / "lake"), lambda name: None).damage
+
+
+@pytest.mark.spark
 def test_every_entry_tells_the_epoch_of_its_writer(tmp_path: Path) -> None:
     for number in (1, 2, 3):
         with writer(tmp_path) as db:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NoReturn, TypeAlias, cast
+from typing import Any, Final, NoReturn, TypeAlias, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -139,6 +139,32 @@ def _name(relation: str) -> str:
 
 
 _logger = logging.getLogger("tidemark.spark")
+_MISSED: Final = frozenset({"damaged", "storage_failed", "internal"})
+
+
+class Place:
+    """The lock of an engine, under which a failure is told for what it is: whoever takes a writer's place removes files
+    that the overtaken one still knows of. ``must_hold`` raises ``fenced`` if somebody has."""
+
+    def __init__(self, must_hold: Callable[[], None]) -> None:
+        self._lock, self._must_hold = threading.RLock(), must_hold
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        try:
+            if isinstance(error, OSError) or (isinstance(error, TidemarkError) and error.code in _MISSED):
+                self._explain(error)
+        finally:
+            self._lock.release()
+
+    def _explain(self, error: BaseException) -> None:
+        try:
+            self._must_hold()
+        except TidemarkError as found:
+            if found.code == "fenced":
+                raise found from error
 
 
 @dataclass(frozen=True)
@@ -175,7 +201,7 @@ class SparkEngine:
         self._forgotten: dict[str, int] = {}
         self._unforgotten = 0
         self._kept: dict[str, pa.Table] = {}
-        self._lock = threading.RLock()
+        self._lock = Place(self._must_hold)
         self._lake = Lake(lake_path, dict(self.options.storage), takeover=self.options.takeover)
         try:
             self._verified = Verified(self._lake.store)
@@ -237,6 +263,9 @@ class SparkEngine:
                 self._named[1].discard()
             self._named = None
             return self._read()[1]
+
+    def _must_hold(self) -> None:
+        self._transactions.must_hold(is_asked=True)
 
     def _opened_transactions(self) -> SharedTransactions:
         return SharedTransactions(self._lake, self.options)
@@ -779,7 +808,7 @@ class SparkSnapshot(SparkEngine):
         self.options, self.limits = engine.options, engine.limits
         self._lake, self._verified = engine._lake, engine._verified
         self._engine, self._transactions, self._start = engine, engine._transactions, engine._start
-        self._lock = threading.RLock()
+        self._lock = Place(engine._must_hold)
         spill = self._lake.spill / f"beside-{id(self)}"
         spill.mkdir(parents=True, exist_ok=True)  # two that spill into one folder would take each other's files
         self._in_process = InProcess(self._verified, spill, shared(self.options.memory).engine)

@@ -9,7 +9,6 @@ since.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -22,7 +21,7 @@ from tidemark.algebra.types import VERSION
 from tidemark.engines.engine import Iteration, Lending, read_only
 from tidemark.engines.limits import SPARK
 from tidemark.engines.spark.delta_table import standing_of
-from tidemark.engines.spark.engine import Current, SparkEngine, SparkSnapshot, Tiny
+from tidemark.engines.spark.engine import Current, Place, SparkEngine, SparkSnapshot, Tiny
 from tidemark.engines.spark.following import ATTEMPTS, FollowedTransactions, News
 from tidemark.engines.spark.in_process import InProcess, read_entries
 from tidemark.engines.spark.inline import Log, logged_changes
@@ -59,7 +58,7 @@ class LakeReader(SparkEngine):
         self._notes: dict[str, str] = {}
         self._forgotten: dict[str, int] = {}
         self._kept: dict[str, pa.Table] = {}
-        self._lock = threading.RLock()
+        self._lock = Place(self._must_hold)
         self._lake = Lake(lake_path, dict(self.options.storage), read_only=True)
         try:
             self._verified = Verified(self._lake.store)
@@ -83,6 +82,9 @@ class LakeReader(SparkEngine):
     @property
     def idle_after(self) -> float | None:
         return None
+
+    def _must_hold(self) -> None:
+        """It has no place that anybody could take."""
 
     def load(self) -> Loaded:
         with self._lock:

@@ -324,6 +324,13 @@ class Transactions(StoredTransactions):
                 self._store.keep(entry, self._store.read(entry))
         if self._standing.epoch > self._epoch or (entry.exists() and _epoch_at(entry) != self._epoch):
             raise self._fenced()
+        if (is_asked or self._store.is_local) and not self._has_last():
+            raise self._fenced()
+
+    def _has_last(self) -> bool:
+        """Whether the last entry that this writer knows is there. A successor that has made checkpoints removes it, and
+        only then the next one, so that its place would be free again."""
+        return self._store.about(entry_path(self._path, self._standing.entry)) is not None
 
     def _fenced(self) -> TidemarkError:
         return TidemarkError(
@@ -364,6 +371,9 @@ class Transactions(StoredTransactions):
                 raise
             if not isinstance(error, OSError):
                 raise  # it is committed, and whoever interrupts is told so by what is read again
+        if not self._has_last():  # nobody reads what was put: it is before the checkpoint of a successor
+            self._store.remove([entry, *([] if part is None else [part])])
+            raise self._fenced()
         self._standing = self._standing.after(data)
         seals = {} if part is None else {part: Seal(said.size, said.checksum)}
         self._sealed({**seals, entry: Seal(len(data), zlib.crc32(data))})
@@ -461,7 +471,9 @@ class Transactions(StoredTransactions):
         gone = [path for path in self._path.glob("*.parquet") if path.name not in needed]
         self._store.remove(path for path in gone if epoch_of(path.name) <= self._epoch)
         for found in (entries(self._path), checkpoints(self._path)):
-            self._store.remove(found[version] for version in sorted(found) if version < before)
+            for version in sorted(found):  # in this order: see ``_has_last``
+                if version < before:
+                    self._store.remove([found[version]])
         self._seals.forget_missing(self._path)
 
     def forget(self, is_needed: Callable[[str, int, int], bool], oldest: int) -> None:
