@@ -39,7 +39,7 @@ PUBLIC = (
 )
 
 RAISED: tuple[tuple[Callable[[], BaseException], str], ...] = (
-    (lambda: RuntimeError("Query interrupted"), "internal"),
+    (lambda: RuntimeError("nobody has foreseen this"), "internal"),
     (lambda: KeyError("nothing"), "internal"),
     (lambda: OSError(errno.ENOSPC, "No space left on device"), "storage_failed"),
     (lambda: duckdb.IOException("IO Error: no"), "evaluation_failed"),
@@ -252,6 +252,10 @@ def test_what_is_not_ours_passes() -> None:
         raise KeyboardInterrupt
 
     @bounded
+    def swallowed() -> None:
+        raise RuntimeError("Query interrupted")  # so DuckDB tells of Ctrl-C that came while it was at work
+
+    @bounded
     def cancelled() -> None:
         raise asyncio.CancelledError
 
@@ -262,6 +266,7 @@ def test_what_is_not_ours_passes() -> None:
 
     for function, kind in (
         (interrupted, KeyboardInterrupt),
+        (swallowed, KeyboardInterrupt),
         (cancelled, asyncio.CancelledError),
         (failing, ZeroDivisionError),
     ):

@@ -20,6 +20,8 @@ import pytest
 import tidemark as tm
 from tests.support import check_invariant, rows
 from tidemark.engines.duckdb.dialect import hearing_interrupts, translating
+from tidemark.engines.duckdb.embedded import GivenTables, Registered
+from tidemark.state.boundary import bounded
 
 ROOT = Path(__file__).parent.parent
 SEED = int(os.environ.get("TIDEMARK_INTERRUPT_SEED", "15"))
@@ -104,6 +106,45 @@ def test_ctrl_c_while_duckdb_asks_python_for_rows(where: str) -> None:
     with duckdb.connect() as connection, pytest.raises(KeyboardInterrupt), hearing_interrupts(), translating():
         connection.register("_tidemark_given_1", Pressed(where))
         connection.execute("SELECT * FROM _tidemark_given_1").fetchall()
+
+
+class Given(Pressed):
+    """A weighted table that is given a name."""
+
+    num_columns = 2
+
+    def rename_columns(self, names: list[str]) -> Given:
+        return self
+
+
+@pytest.mark.parametrize("names", [GivenTables, Registered])
+def test_ctrl_c_while_a_table_gets_a_name(names: Any) -> None:
+    with duckdb.connect() as connection, pytest.raises(KeyboardInterrupt):
+        names(connection).name_of(Given("schema"))
+
+
+def test_ctrl_c_that_a_library_made_an_error_of_its_own_leaves_the_interface_as_ctrl_c() -> None:
+    @bounded
+    def ask(connection: duckdb.DuckDBPyConnection, code: str) -> None:
+        try:
+            connection.register("t", Pressed("schema"))
+        except duckdb.Error as error:
+            raise tm.TidemarkError(code, "it failed") from error
+
+    with duckdb.connect() as connection:
+        with pytest.raises(KeyboardInterrupt):
+            ask(connection, "evaluation_failed")
+        # What was told of an interrupt before is not told again.
+        with pytest.raises(tm.TidemarkError) as caught:
+            try:
+                connection.register("t", Pressed("schema"))
+            except duckdb.Error:
+                tm.connect("no such engine")
+        assert caught.value.code == "target"
+        # Whether a commit is done matters more than why that is not known.
+        with pytest.raises(tm.TidemarkError) as caught:
+            ask(connection, "commit_unknown")
+        assert caught.value.code == "commit_unknown"
 
 
 @pytest.mark.spark

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self, cast
@@ -234,3 +235,30 @@ def too_complex() -> TidemarkError:
     return TidemarkError(
         "too_complex", "the statement is nested too deeply", hint="split it: views can be defined on views"
     )
+
+
+_PRESSED: Final = "Query interrupted"
+"""What DuckDB says, as a RuntimeError, when a signal came while it was at work. It has swallowed what the handler of
+the signal raised, which is KeyboardInterrupt unless the program has a handler of its own."""
+_SWALLOWED: Final = re.compile(
+    r"Invalid Input Error: (?:reading|exporting|counting|offering) .* failed: KeyboardInterrupt"
+)
+"""What it says, as an error of its own, when the signal came while it asked an Arrow table for its schema or rows."""
+
+
+def was_pressed(error: BaseException | None, known: BaseException | None) -> bool:
+    """Whether an error comes of a signal; ``known`` is what was being dealt with before."""
+    seen = {id(known)}
+    while error is not None and id(error) not in seen:
+        if isinstance(error, RuntimeError) and str(error) == _PRESSED:
+            return True
+        if library_of(error) == "duckdb" and _SWALLOWED.match(str(error)):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def library_of(error: BaseException) -> str:
+    """The library that an exception comes from, which need not be imported to be known."""
+    return type(error).__module__.partition(".")[0].lstrip("_")

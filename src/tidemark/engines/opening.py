@@ -16,7 +16,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from tidemark.errors import TidemarkError, too_complex
+from tidemark.errors import TidemarkError, library_of, too_complex
 from tidemark.storage.disk import first_line, storage_trouble
 
 ABOUT_STORAGE: Final = frozenset({"not_a_database", "damaged", "format", "in_use", "storage_failed", "permission"})
@@ -115,7 +115,7 @@ def translated(error: BaseException) -> TidemarkError | None:
     """The error in our words; None if nothing but a fault of ours explains it."""
     if isinstance(error, TidemarkError):
         return error
-    library = type(error).__module__.partition(".")[0].lstrip("_")
+    library = library_of(error)
     text = first_line(error)
     if isinstance(error, RecursionError):
         return too_complex()

@@ -4,8 +4,9 @@
 system, Python itself) is told in our words, with what was raised as its cause; what only a fault of ours can explain is
 ``internal``. Arguments of a wrong type are found here, too, by the annotations of simple types.
 
-Exceptions that are not ours to judge pass as they are: ``KeyboardInterrupt`` and its like, those of a ``with`` block,
-which Python itself raises, and those of functions that the program lends (``lent``).
+Exceptions that are not ours to judge pass as they are: ``KeyboardInterrupt`` and its like, also where a library
+made an error of its own of it; those of a ``with`` block, which Python itself raises; and those of functions that the
+program lends (``lent``).
 
 Room for statements that are nested deeply.
 
@@ -28,7 +29,7 @@ from types import FunctionType, TracebackType
 from typing import Any, Final, TypeVar, cast
 
 from tidemark.engines.opening import translated
-from tidemark.errors import TidemarkError, too_complex
+from tidemark.errors import TidemarkError, too_complex, was_pressed
 
 Bounded = TypeVar("Bounded", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
@@ -96,16 +97,19 @@ def _bounded_function(function: FunctionType) -> FunctionType:
 
     @functools.wraps(function)
     def guarded(*arguments: Any, **named: Any) -> Any:
+        known = sys.exception()
         try:
             for position, name, types, words in expected:
                 value = arguments[position] if position < len(arguments) else named.get(name, arguments)
                 if value is not arguments and not isinstance(value, types):
                     raise TidemarkError("type", f"{name} is {words}, not {_shown(value)}")
             return function(*arguments, **named)
-        except TidemarkError:
-            raise
         except Exception as error:
-            if _LENT in error.__dict__:
+            if isinstance(error, TidemarkError) and error.code == "commit_unknown":
+                raise
+            if was_pressed(error, known):
+                raise KeyboardInterrupt from error
+            if _LENT in error.__dict__ or isinstance(error, TidemarkError):
                 raise
             if isinstance(error, TypeError) and _is_of_the_call(error):
                 raise TidemarkError("type", str(error)) from error

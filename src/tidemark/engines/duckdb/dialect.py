@@ -26,7 +26,7 @@ from tidemark.algebra.types import WEIGHT, Kind, Type
 from tidemark.algebra.windows import MICROSECONDS_PER_DAY, Span
 from tidemark.engines.sqltext.blocks import FromItem, Item, join_in_order, names_of
 from tidemark.engines.sqltext.expressions import Condition, function_call
-from tidemark.errors import TidemarkError
+from tidemark.errors import TidemarkError, was_pressed
 from tidemark.storage.disk import storage_trouble
 
 
@@ -178,15 +178,6 @@ class DuckDBDialect:
         return f"struct_pack(n := {number}, v := {value})"
 
 
-_PRESSED: Final = "Query interrupted"
-"""What DuckDB says, as a RuntimeError, when a signal came while it was at work. It has swallowed what the handler of
-the signal raised, which is KeyboardInterrupt unless the program has a handler of its own."""
-_SWALLOWED: Final = re.compile(
-    r"Invalid Input Error: (?:reading|exporting|counting|offering) .* failed: KeyboardInterrupt"
-)
-"""What it says, as an error of its own, when the signal came while it asked an Arrow table for its schema or rows."""
-
-
 @contextmanager
 def hearing_interrupts() -> Iterator[None]:
     """Around whatever DuckDB is asked: Ctrl-C is what it is everywhere in Python, also if something else failed in
@@ -195,7 +186,7 @@ def hearing_interrupts() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if _was_pressed(error, known):
+        if was_pressed(error, known):
             raise KeyboardInterrupt from error
         raise
 
@@ -226,19 +217,6 @@ def translating() -> Iterator[None]:
         yield
     except duckdb.Error as error:
         raise translated(error) from error
-
-
-def _was_pressed(error: BaseException | None, known: BaseException | None) -> bool:
-    """Whether an error comes of a signal; ``known`` is what was being dealt with before."""
-    seen = {id(known)}
-    while error is not None and id(error) not in seen:
-        if isinstance(error, RuntimeError) and str(error) == _PRESSED:
-            return True
-        if isinstance(error, duckdb.Error) and _SWALLOWED.match(str(error)):
-            return True
-        seen.add(id(error))
-        error = error.__cause__ or error.__context__
-    return False
 
 
 def translated(error: duckdb.Error) -> TidemarkError:

@@ -18,6 +18,7 @@ import duckdb
 import pyarrow as pa
 
 from tidemark.algebra.types import WEIGHT
+from tidemark.engines.duckdb.dialect import hearing_interrupts
 
 MOST_KEPT = 32
 MOST_ROWS_KEPT = 200_000
@@ -50,7 +51,8 @@ class GivenTables:
             name = self._following()
         self._kept = {key: entry for key, entry in self._kept.items() if entry[1] != name}
         positional = [f"c{i}" for i in range(table.num_columns - 1)] + [WEIGHT]
-        self._connection.register(name, table.rename_columns(positional))
+        with hearing_interrupts():
+            self._connection.register(name, table.rename_columns(positional))
         # The table itself is kept, so that its identity cannot be taken by another one.
         self._kept[id(table)] = (table, name)
         return name
@@ -93,7 +95,8 @@ class Registered:
         self._numbered += 1
         name = f"arrow_{self._numbered}"
         positional = [f"c{i}" for i in range(table.num_columns - 1)] + [WEIGHT]
-        self._connection.register(name, table.rename_columns(positional))
+        with hearing_interrupts():
+            self._connection.register(name, table.rename_columns(positional))
         # The table itself is kept, so that its identity cannot be taken by another one.
         self._kept[id(table)] = (table, name)
         return name
