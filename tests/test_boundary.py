@@ -19,8 +19,8 @@ import pytest
 import tidemark as tm
 from tests.support import rows
 from tidemark.answers import describe as inspection
-from tidemark.changes.delivery import Registered
 from tidemark.changes.follow import Following
+from tidemark.changes.results import Registered
 from tidemark.client import LocalView, ViewHolder, ViewSource
 from tidemark.engines.duckdb import DuckDBEngine
 from tidemark.engines.reference import ReferenceEngine

@@ -131,7 +131,7 @@ def test_a_thread_that_cannot_begin_fails_no_commit(db: tm.Database, monkeypatch
             raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patched:
-        patched.setattr("tidemark.session.idle.threading.Thread", Unable)
+        patched.setattr("tidemark.session.endings.threading.Thread", Unable)
         db.execute("INSERT INTO t VALUES (1, 1)")
     db.execute("INSERT INTO t VALUES (2, 1)")
     assert soon(lambda: not waiting(db))

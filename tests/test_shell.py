@@ -25,8 +25,7 @@ from typer.testing import CliRunner, Result
 import tidemark as tm
 from tidemark.answers.describe import TransactionState, interrupt, relation, transaction_state, watching
 from tidemark.cli.main import app
-from tidemark.cli.shell.completion import suggestions
-from tidemark.cli.shell.prompt import history_file
+from tidemark.cli.shell.prompt import history_file, suggestions
 from tidemark.cli.shell.reader import Entry, entries, is_complete
 from tidemark.cli.shell.shell import Worker
 

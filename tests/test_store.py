@@ -17,7 +17,7 @@ from tidemark.engines.spark import Options
 from tidemark.errors import TidemarkError
 from tidemark.storage import bucket as bucket_module
 from tidemark.storage.bucket import Bucket, place_of
-from tidemark.storage.heartbeat import DEAD_SECONDS, Heartbeat
+from tidemark.storage.holder import DEAD_SECONDS, Heartbeat
 from tidemark.storage.store import Listed, LocalStore, Store
 
 NOTHING = b"nothing"
@@ -121,7 +121,7 @@ def test_a_holder_is_alive_until_it_has_said_nothing_for_a_minute(
 def test_a_holder_goes_on_saying_that_it_is_there(
     opened: Callable[[], Bucket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidemark.storage.heartbeat.BEAT_SECONDS", 0.01)
+    monkeypatch.setattr("tidemark.storage.holder.BEAT_SECONDS", 0.01)
     said, again, replace = list[Path](), threading.Event(), Bucket.replace
 
     def counted(self: Bucket, path: Path, data: bytes) -> None:

@@ -13,9 +13,8 @@ from tidemark.algebra.expressions import Column, Literal, transform
 from tidemark.algebra.printing import show_plan
 from tidemark.algebra.scalar import value_of
 from tidemark.algebra.types import INT, Field
-from tidemark.analysis.autonomy.boundaries import boundaries
 from tidemark.analysis.autonomy.classes import Class, advice_of, class_of
-from tidemark.analysis.autonomy.criteria import Criterion
+from tidemark.analysis.autonomy.criteria import Criterion, boundaries
 from tidemark.analysis.autonomy.dml import Deletion, Insertion, Update, deleted_by_condition, updated_by_condition
 from tidemark.analysis.autonomy.stored import Kept
 from tidemark.analysis.autonomy.visible import Sight

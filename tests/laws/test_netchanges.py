@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.effort import examples
-from tidemark.state import net as netchanges
-from tidemark.state.net import NetChanges
+from tidemark.state import history as netchanges
+from tidemark.state.history import NetChanges
 
 SCHEMA = pa.schema([("a", pa.int32()), ("_weight", pa.int64())])
 NAMES = ("r", "s")

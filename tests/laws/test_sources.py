@@ -21,7 +21,7 @@ from tests.effort import examples
 from tests.foreign import SCHEMA, Foreign, Row
 from tests.support import Bag, bag_of, check_invariant, rows_in_order, weights_of
 from tidemark.algebra.types import WEIGHT
-from tidemark.sources import netting
+from tidemark.sources import delta_files as netting
 from tidemark.sources.delta import DeltaSource
 from tidemark.sources.protocol import ChangesLostError, Position
 

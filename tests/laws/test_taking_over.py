@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import tidemark as tm
 from tests.effort import examples
 from tidemark.algebra.expressions import Call, Column, Expression, Literal
-from tidemark.algebra.layered import Layered
+from tidemark.algebra.structure import Layered
 from tidemark.algebra.types import BOOLEAN, INT
 from tidemark.analysis.relevance.index import Finder, Finders
 from tidemark.sql.catalog.catalog import Growing

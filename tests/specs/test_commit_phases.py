@@ -15,7 +15,7 @@ import pytest
 
 import tidemark as tm
 from tidemark.changes.consumers import Consumers
-from tidemark.changes.delivery import Delivery
+from tidemark.changes.results import Delivery
 from tidemark.changes.retention import LogKeeper
 from tidemark.rules.coupling import Reactions
 from tidemark.rules.queue import Aftermath

@@ -18,9 +18,8 @@ import pyarrow as pa
 from tidemark.algebra.expressions import TRUE, Call, Column, Expression, columns_of, substitute, transform
 from tidemark.algebra.plans import relations_of
 from tidemark.algebra.types import Field
-from tidemark.analysis.autonomy.boundaries import boundaries
 from tidemark.analysis.autonomy.classes import Class, advice_of, class_of, decides, showing
-from tidemark.analysis.autonomy.criteria import rules_of
+from tidemark.analysis.autonomy.criteria import boundaries, rules_of
 from tidemark.analysis.autonomy.dml import AnalysedStatement, Deletion, Insertion, Update
 from tidemark.analysis.autonomy.stored import Kept
 from tidemark.analysis.facts import Facts

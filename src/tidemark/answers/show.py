@@ -21,8 +21,8 @@ from tidemark.algebra.history import CLOCK
 from tidemark.changes.consumers import Consumers
 from tidemark.changes.retention import LogKeeper
 from tidemark.errors import TidemarkError
+from tidemark.rules.catalog import Graph
 from tidemark.rules.firings import Count, counts
-from tidemark.rules.graph import Graph
 from tidemark.snapshots.refresh import Continual
 from tidemark.sources.positions import positions_shown, standing_of, tables_shown
 from tidemark.sql.catalog.catalog import RULE_TABLES, Catalog, View

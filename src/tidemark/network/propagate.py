@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from tidemark.analysis.autonomy.dml import AnalysedStatement
 from tidemark.engines.engine import Engine
-from tidemark.strategy.ahead import Keys, written_ahead
 from tidemark.strategy.cache import RefreshCache
+from tidemark.strategy.cost import Keys, written_ahead
 from tidemark.strategy.graph import Network
 from tidemark.strategy.ladder import asked_in_vain, beside, climb, within_reach
 from tidemark.strategy.nodes import Node, NodeKind

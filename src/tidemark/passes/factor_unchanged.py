@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from tidemark.algebra.fingerprint import fingerprint
 from tidemark.algebra.plans import Given, Join, Plan, Project, Stored, transform, walk
 from tidemark.algebra.scalar import can_fail
-from tidemark.passes.facts import plan_can_fail, reads_delta
-from tidemark.passes.joins import Joins, renumbered
+from tidemark.passes.facts import Joins, plan_can_fail, reads_delta, renumbered
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from collections.abc import Iterator
 
 from tidemark.algebra.plans import Join, Plan, Project
 from tidemark.algebra.scalar import can_fail
-from tidemark.passes.facts import reads_delta
-from tidemark.passes.joins import Joins
+from tidemark.passes.facts import Joins, reads_delta
 
 
 def start_joins_at_deltas(plan: Plan) -> Plan:

@@ -22,9 +22,8 @@ from tidemark.answers.explain import explain
 from tidemark.answers.show import Side, SideAt, trace
 from tidemark.answers.why import Asked, WantedRow, answered, wanted_values
 from tidemark.changes.consumers import Consumers, must_be_policy
-from tidemark.changes.delivery import Callback, Delivery, Registered
 from tidemark.changes.follow import Mark
-from tidemark.changes.results import Results, must_be_number
+from tidemark.changes.results import Callback, Delivery, Registered, Results, must_be_number
 from tidemark.changes.retention import LIMITS, LogKeeper
 from tidemark.changes.subscription import Quality, Reader, Subscriber, Subscription
 from tidemark.engines.engine import Engine
@@ -36,9 +35,8 @@ from tidemark.rules.queue import Aftermath, dead_letters, discard, next_due, rep
 from tidemark.session import endings as leaving
 from tidemark.session.changes import Synced
 from tidemark.session.commit import commit
-from tidemark.session.endings import Endings, Reading
+from tidemark.session.endings import Endings, IdleTime, Reading
 from tidemark.session.forms import Call
-from tidemark.session.idle import IdleTime
 from tidemark.session.options import AllowedPaths, options_of, path_of, seconds_of
 from tidemark.session.prepared import Params, Prepared, must_change, statements_of
 from tidemark.session.pulling import Pulling, must_have_none_stopped

@@ -20,6 +20,7 @@ from tidemark.rules.catalog import (
     bound_anew,
     must_see_updates,
     rules_meant,
+    warnings,
     with_activation,
     with_rule_tables,
     without_rule,
@@ -28,7 +29,6 @@ from tidemark.rules.catalog import (
 from tidemark.rules.coupling import Reactions
 from tidemark.rules.detached import DETACHED_TABLE
 from tidemark.rules.firings import dropped, timers, unwatched
-from tidemark.rules.graph import warnings
 from tidemark.sources.follow import MustAllow, opened
 from tidemark.sources.protocol import Source as Connection
 from tidemark.sql.bind.changes import table_for_change

@@ -24,8 +24,7 @@ from tidemark.sources.follow import Pulled
 from tidemark.sql.parse import statements as st
 from tidemark.sql.parse.text import Source
 from tidemark.state.boundary import bounded
-from tidemark.state.following import FollowingStore
-from tidemark.state.snapshot import snapshot_of, staying_at
+from tidemark.state.snapshot import FollowingStore, snapshot_of, staying_at
 from tidemark.state.state import Store
 
 

@@ -22,12 +22,10 @@ from tidemark.sql.parse.lagging import QUERY
 from tidemark.state.draft import Work
 from tidemark.state.events import Action, Committed, Executed
 from tidemark.state.facts import known_of_nothing
-from tidemark.state.history import net_since
+from tidemark.state.history import NetChanges, net_since
 from tidemark.state.host import Bring
-from tidemark.state.net import NetChanges
-from tidemark.state.notes import Answered
 from tidemark.state.state import Store
-from tidemark.state.tidemarks import STOPPED, Standing, lagging_of, note_name
+from tidemark.state.tidemarks import STOPPED, Answered, Standing, lagging_of, note_name
 from tidemark.state.times import stored_time
 from tidemark.storage.delta import no_change
 from tidemark.strategy.cache import RefreshCache

@@ -31,8 +31,8 @@ from tidemark.state.facts import Boundaries, analysed, known_between, known_of, 
 from tidemark.state.fill import refill, unkept
 from tidemark.state.interruption import Stopping
 from tidemark.state.names import tell_of_reserved_names
-from tidemark.state.notes import Notes
 from tidemark.state.outcome import Outcome, Underway, is_fenced, is_undone, not_written, unknown, unreadable
+from tidemark.state.tidemarks import Notes
 from tidemark.state.times import CommitTimes, RememberedLaps
 from tidemark.state.transition import Transition, as_altered, network_of
 from tidemark.storage.commit import Commit, Forgetting

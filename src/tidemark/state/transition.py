@@ -17,8 +17,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemark.algebra.layered import Layered
 from tidemark.algebra.plans import Fixpoint, Plan, Project, Stored, relations_of, transform, walk
+from tidemark.algebra.structure import Layered
 from tidemark.datalog.program import Program
 from tidemark.engines.engine import (
     Columns,

@@ -19,9 +19,8 @@ import pyarrow as pa
 from tidemark.algebra.expressions import Literal, Value, substitute
 from tidemark.algebra.keys import RelationKeys
 from tidemark.algebra.plans import Aggregate, Fixpoint, Plan, Stored, relations_of, walk
-from tidemark.analysis.autonomy.boundaries import Boundaries, boundaries
 from tidemark.analysis.autonomy.content import MOST_ROWS, deleted_from, inserted_into
-from tidemark.analysis.autonomy.criteria import Criterion, Refusal, autonomy
+from tidemark.analysis.autonomy.criteria import Boundaries, Criterion, Refusal, autonomy, boundaries
 from tidemark.analysis.autonomy.dml import (
     AnalysedStatement,
     Deletion,

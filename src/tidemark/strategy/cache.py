@@ -13,7 +13,7 @@ from tidemark.algebra.expressions import Expression
 from tidemark.algebra.history import CLOCK
 from tidemark.algebra.plans import Filter, Fixpoint, Given, Plan, Scan, relations_of, transform, walk
 from tidemark.algebra.types import Schema
-from tidemark.analysis.autonomy.boundaries import Boundaries
+from tidemark.analysis.autonomy.criteria import Boundaries
 from tidemark.analysis.autonomy.dml import AnalysedStatement, Deletion
 from tidemark.analysis.relevance.filters import Influence, influence
 from tidemark.analysis.relevance.index import Finders

@@ -39,9 +39,8 @@ from tidemark.algebra.plans import (
 )
 from tidemark.algebra.set_operations import counts_of, from_counts
 from tidemark.calculus.distinct import as_aggregate
-from tidemark.calculus.distinct_values import split_distinct
 from tidemark.calculus.extrema import kept_first
-from tidemark.calculus.group import state_of, visible
+from tidemark.calculus.group import split_distinct, state_of, visible
 from tidemark.passes import prepare
 from tidemark.strategy.nodes import NodeKind
 

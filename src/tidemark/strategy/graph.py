@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from tidemark.algebra.layered import Layered
 from tidemark.algebra.plans import Plan
+from tidemark.algebra.structure import Layered
 from tidemark.strategy.nodes import REPLACED, Node, NodeKind
 from tidemark.strategy.outline import Cutting
 

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from tidemark.algebra.functions.arithmetic import ARITHMETIC, AVERAGES
-from tidemark.algebra.functions.array_parts import ARRAY_PARTS
-from tidemark.algebra.functions.arrays import ARRAYS, STRUCTS
-from tidemark.algebra.functions.bits import BITS
+from tidemark.algebra.functions.arithmetic import ARITHMETIC, AVERAGES, BITS, ROUNDING
+from tidemark.algebra.functions.arrays import ARRAY_PARTS, ARRAYS, STRUCTS
 from tidemark.algebra.functions.buckets import BUCKETS
 from tidemark.algebra.functions.casts import (
     assignment_cast_allowed,
@@ -28,7 +26,6 @@ from tidemark.algebra.functions.doubles import DOUBLES
 from tidemark.algebra.functions.logic import COMPARISON, LOGIC
 from tidemark.algebra.functions.patterns import PATTERNS, REGEXES
 from tidemark.algebra.functions.pieces import PIECES
-from tidemark.algebra.functions.rounding import ROUNDING
 from tidemark.algebra.functions.strings import STRINGS
 from tidemark.algebra.functions.table import Function, Signature
 from tidemark.algebra.functions.values import NAN, canonical, failure_code, rank

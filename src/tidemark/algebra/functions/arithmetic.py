@@ -4,6 +4,10 @@ Inputs hold no negative zero. Sums of such doubles have none either, but product
 so those add a positive zero, which changes nothing else.
 
 The quotient behind AVG.
+
+Rounding to whole numbers, and the sign. A DECIMAL loses its scale, other numbers keep their type.
+
+Operators on the bits of integers. A shift is by the count modulo the width, as in PostgreSQL.
 """
 
 from __future__ import annotations
@@ -12,9 +16,11 @@ import decimal as numbers
 import math
 import operator
 from collections.abc import Callable
+from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from typing import Any, Final
 
 from tidemark.algebra.expressions import Value
+from tidemark.algebra.functions.casts import implicit_cast_allowed
 from tidemark.algebra.functions.dates import day_template, with_day_meaning, with_days
 from tidemark.algebra.functions.division import quotient, quotient_signature, quotient_template, remainder_signature
 from tidemark.algebra.functions.resolvers import numeric, takes
@@ -33,10 +39,24 @@ from tidemark.algebra.functions.table import (
     guarded,
     infix,
     pattern,
+    plain,
     to_result,
+    typed,
 )
 from tidemark.algebra.functions.values import EXACT, fit
-from tidemark.algebra.types import BIGINT, DATE, DOUBLE, INT, MAX_PRECISION, NULL, Kind, Type, common_type, decimal
+from tidemark.algebra.types import (
+    BIGINT,
+    DATE,
+    DOUBLE,
+    INT,
+    INTEGER_BITS,
+    MAX_PRECISION,
+    NULL,
+    Kind,
+    Type,
+    common_type,
+    decimal,
+)
 from tidemark.errors import TidemarkError
 
 _OVERFLOW: Final = "overflow: the result is out of range of its type"
@@ -236,5 +256,185 @@ AVERAGES: Final = (
         duckdb=_sql,
         spark=_sql,
         nullable=lambda _: True,
+    ),
+)
+
+
+def _whole(given: Type) -> Type:
+    return decimal(given.precision, 0)
+
+
+def _unless_integer(template: Template) -> Template:
+    """Integers are whole already, and engines would take them through a double."""
+    return lambda arguments, signature: (
+        arguments[0] if signature.arguments[0].is_integer else template(arguments, signature)
+    )
+
+
+def _rounding(
+    name: str, mode: str, doubles: Callable[[float], int], duckdb: str, spark: str, decimals_on_spark: str | None = None
+) -> Function:
+    """``duckdb`` and ``spark`` are the SQL for doubles; for decimals both engines' own functions agree.
+
+    Negative numbers round to negative zero, hence the positive zero that is added.
+    """
+
+    def meaning(value: Any, signature: Signature) -> Value:
+        if isinstance(value, Decimal):
+            value = value.quantize(Decimal(1), rounding=mode, context=EXACT)
+        elif isinstance(value, float) and math.isfinite(value):
+            value = float(doubles(value))
+        return fit(value, signature.result)
+
+    decimals = to_result(f"{name}({{0}})")
+    on_spark = decimals if decimals_on_spark is None else to_result(decimals_on_spark)
+    return Function(
+        name,
+        f"{name}(a)",
+        numeric(_whole),
+        typed(meaning),
+        _unless_integer(by_double(pattern(f"({duckdb} + 0e0)"), decimals)),
+        _unless_integer(by_double(pattern(f"({spark} + 0D)"), on_spark)),
+    )
+
+
+def _spark_by_bigint(name: str) -> str:
+    """Spark rounds doubles to a BIGINT; those beyond 2^52, and what is not a number, are as whole as can be."""
+    return f"(CASE WHEN abs({{0}}) < 4503599627370496D THEN CAST({name}({{0}}) AS DOUBLE) ELSE {{0}} END)"
+
+
+def _toward_zero(up: str, down: str) -> str:
+    """Spark has no function that cuts the fraction of a number off."""
+    return f"(CASE WHEN {{0}} < 0 THEN {up} ELSE {down} END)"
+
+
+def _sign(value: Any, signature: Signature) -> Value:
+    """NaN has the sign 0, as in PostgreSQL."""
+    sign = (value > 0) - (value < 0)
+    return float(sign) if signature.result == DOUBLE else sign
+
+
+def _sign_signature(types: tuple[Type, ...]) -> Signature | None:
+    if len(types) != 1 or not types[0].is_numeric:
+        return None
+    return Signature(types, DOUBLE if types[0] == DOUBLE else INT)
+
+
+_SIGN = Function(
+    "sign",
+    "sign(a)",
+    _sign_signature,
+    typed(_sign),
+    to_result("sign({0})"),
+    by_double(pattern("(CASE WHEN isnan({0}) THEN 0D ELSE signum({0}) + 0D END)"), to_result("signum({0})")),
+)
+
+ROUNDING: Final = (
+    _rounding("round", ROUND_HALF_UP, round, "round_even({0}, 0)", "rint({0})"),
+    _rounding("floor", ROUND_FLOOR, math.floor, "floor({0})", _spark_by_bigint("floor")),
+    _rounding("ceil", ROUND_CEILING, math.ceil, "ceil({0})", _spark_by_bigint("ceil")),
+    _rounding(
+        "trunc",
+        ROUND_DOWN,
+        math.trunc,
+        "trunc({0})",
+        _toward_zero(_spark_by_bigint("ceil"), _spark_by_bigint("floor")),
+        _toward_zero("ceil({0})", "floor({0})"),
+    ),
+    _SIGN,
+)
+
+
+def _two_integers(types: tuple[Type, ...]) -> Signature | None:
+    shared = common_type(*types) if len(types) == 2 else None
+    return Signature((shared, shared), shared) if shared is not None and shared.is_integer else None
+
+
+def _one_integer(types: tuple[Type, ...]) -> Signature | None:
+    return numeric(lambda given: given)(types) if len(types) == 1 and types[0].is_integer else None
+
+
+def _shift_signature(types: tuple[Type, ...]) -> Signature | None:
+    """SMALLINT is left out: engines widen it to different types."""
+    if len(types) != 2 or not implicit_cast_allowed(types[1], INT):
+        return None
+    given = INT if types[0] == NULL else types[0]
+    return Signature((given, INT), given) if given.is_integer and INTEGER_BITS[given.kind] >= 32 else None
+
+
+def _wrapped(value: int, bits: int) -> int:
+    """The integer of that many bits, in two's complement."""
+    low = value & ((1 << bits) - 1)
+    return low - (1 << bits) if low >> (bits - 1) else low
+
+
+def _shift(left: bool) -> Callable[[tuple[Any, ...], Signature], Value]:
+    def meaning(values: tuple[Any, ...], signature: Signature) -> Value:
+        bits = INTEGER_BITS[signature.result.kind]
+        count = values[1] % bits
+        return _wrapped(values[0] << count, bits) if left else values[0] >> count
+
+    return meaning
+
+
+def _duckdb_shift(left: bool) -> Template:
+    """DuckDB fails when a bit falls off the left end, so the shift is a product of unsigned numbers, cut off.
+
+    To the right it is a division that goes to minus infinity.
+    """
+
+    def template(arguments: tuple[str, ...], signature: Signature) -> str:
+        value, count = arguments
+        bits = INTEGER_BITS[signature.result.kind]
+        power = f"CAST(pow(2, ((({count} % {bits}) + {bits}) % {bits})) AS HUGEINT)"
+        if not left:
+            wide = f"CAST({value} AS HUGEINT)"
+            return f"CAST(({wide} - (({wide} % {power}) + {power}) % {power}) // {power} AS {signature.result})"
+        modulus, half = 2**bits, 2 ** (bits - 1)
+        # Only the bits that stay are multiplied, so that the product fits into 128 bits.
+        staying = f"({modulus} // {power})"
+        kept = f"((CAST({value} AS HUGEINT) % {staying}) + {staying}) % {staying}"
+        product = f"(({kept}) * {power})"
+        return (
+            f"CAST((CASE WHEN {product} >= {half} THEN {product} - {modulus} ELSE {product} END) AS {signature.result})"
+        )
+
+    return template
+
+
+def _bitwise(name: str, symbol: str, meaning: Callable[[int, int], int], duckdb: Template, spark: str) -> Function:
+    return Function(name, f"a {symbol} b", _two_integers, plain(meaning), duckdb, infix(spark), infix=symbol)
+
+
+BITS: Final = (
+    _bitwise("bit_and", "&", operator.and_, infix("&"), "&"),
+    _bitwise("bit_or", "|", operator.or_, infix("|"), "|"),
+    _bitwise("bit_xor", "#", operator.xor, call("xor"), "^"),
+    Function(
+        "bit_not",
+        "~a",
+        _one_integer,
+        plain(operator.invert),
+        to_result("(~ {0})"),
+        pattern("(~ {0})"),
+        infix="~",
+    ),
+    Function(
+        "shift_left",
+        "a << count",
+        _shift_signature,
+        _shift(left=True),
+        _duckdb_shift(left=True),
+        call("shiftleft"),
+        infix="<<",
+    ),
+    Function(
+        "shift_right",
+        "a >> count",
+        _shift_signature,
+        _shift(left=False),
+        _duckdb_shift(left=False),
+        call("shiftright"),
+        infix=">>",
     ),
 )

@@ -37,8 +37,7 @@ from tidemark.engines.spark.integrity import mirror
 from tidemark.engines.spark.seals import LAST_CHECKPOINT, Seals, damaged
 from tidemark.errors import TidemarkError
 from tidemark.storage.disk import replace
-from tidemark.storage.heartbeat import Heartbeat
-from tidemark.storage.holder import FileHolder
+from tidemark.storage.holder import FileHolder, Heartbeat
 from tidemark.storage.store import LocalStore, Store, is_url
 
 PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-")

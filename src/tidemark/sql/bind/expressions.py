@@ -26,8 +26,8 @@ from tidemark.algebra.functions import FUNCTIONS, explicit_cast_allowed
 from tidemark.algebra.plans import Plan
 from tidemark.algebra.types import BOOLEAN, DATE, DOUBLE, INT, NULL, TIMESTAMP, VARCHAR, Kind, Type
 from tidemark.errors import TidemarkError
-from tidemark.sql.bind.rows import bind_row_comparison, bind_row_in, members
 from tidemark.sql.bind.scope import Binder, Scope, called
+from tidemark.sql.bind.syntax import bind_row_comparison, bind_row_in, members
 from tidemark.sql.bind.types import BARE_NUMERIC, bind_type, length_limit, number, read_text
 from tidemark.sql.functions.arrays import (
     bind_array,
