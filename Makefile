@@ -32,7 +32,7 @@ run-pipeline: .venv/.ready ## Run the pipeline over Delta tables of others (ENGI
 PYTEST = start=$$(date +%s); JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && \
   export TIDEMARK_JAVA_OPTIONS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" && \
   trap 'echo "tests: $$(( $$(date +%s) - start )) s"' EXIT && \
-  .venv/bin/pytest -n $(WORKERS) --maxprocesses 4 --dist loadgroup
+  .venv/bin/pytest -n $(WORKERS) --maxprocesses 4 --dist loadgroup --durations 15
 
 test: .venv/.ready ## Run the tests in some minutes (ARGS="-m 'not spark'" leaves Spark out)
 	@export TIDEMARK_TEST=quick; $(PYTEST) $(ARGS)

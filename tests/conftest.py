@@ -44,13 +44,13 @@ def _is_quick(item: pytest.Item) -> bool:
 
 
 def _fits(item: pytest.Item) -> bool:
-    """Of the tests on Spark half, and one of four of the conformance suite, others than the quick run has: whole, they
-    take longer than all the rest together. Databases of older forms are always opened, and
+    """Of the tests on Spark a third, and a sixth of the conformance suite, others than the quick run has: whole, they
+    take far longer than all the rest together. Databases of older forms are always opened, and
     lakes on object stores are tried in all ways: there is one module of each."""
     if item.get_closest_marker("spark") is None or "golden" in item.path.parts or "bucket" in item.path.name:
         return True
     number = _number(item) % 12
-    return number in (3, 6, 9) if "conformance" in item.path.parts else number == 6 or number % 2 == 1
+    return number in (3, 9) if "conformance" in item.path.parts else number % 3 == 1
 
 
 def _number(item: pytest.Item) -> int:

@@ -2,7 +2,7 @@
 
 The quick run has every law and every engine, with fewer examples of each law, one kind of Spark database where the full
 one has up to three, and one of twelve of the tests that run on Spark. What takes long by its nature is marked ``slow``
-and is not in it. The full run has half of the tests on Spark, another quarter of the conformance suite there, and all
+and is not in it. The full run has a third of the tests on Spark, another sixth of the conformance suite there, and all
 else; the long run has all.
 """
 

@@ -71,6 +71,8 @@ PINNED: Final = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "2000",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.sql.parquet.mergeSchema": "false",
+    # Spark looks for common parts of expressions in a time that doubles with each level of CASE inside CASE.
+    "spark.sql.subexpressionElimination.enabled": "false",
     # Memory: the parser remembers how it read each kind of text, without a limit unless there is one here. Long
     # statements of many kinds filled two gigabytes with that (about six kilobytes for each state of its automaton).
     "spark.sql.parser.manageParserCaches": "true",
