@@ -354,3 +354,47 @@ def test_a_type_is_what_is_written_whatever_else_the_text_says(table: tm.Databas
     assert rows(table.query("SELECT money FROM t")) == [(Decimal("1.25"),)]
     assert rows(table.query("SELECT 7 + ? AS z, CAST(word AS VARCHAR(?)) AS w FROM t", [1, 4])) == [(8, "s1_a")]
     assert rows(table.query("SELECT CAST(money AS DECIMAL(12,?)) AS d FROM t", [1])) == [(Decimal("1.3"),)]
+
+
+def test_not_a_number_is_one_value_wherever_it_comes_from(table: tm.Database) -> None:
+    """Python has many of them, of which each equals none."""
+    table.execute("CREATE MATERIALIZED VIEW distinct_r AS SELECT DISTINCT r FROM t")
+    table.execute("CREATE MATERIALIZED VIEW by_r AS SELECT r, COUNT(*) AS c FROM t GROUP BY r")
+    table.execute("CREATE MATERIALIZED VIEW alike AS SELECT a.k, b.k AS other FROM t a JOIN t b ON a.r = b.r")
+    table.execute("INSERT INTO t (k, r) VALUES (1, 1.0), (2, ?)", [float("nan")])
+    for base in (2, 4):
+        table.execute("INSERT INTO t (k, r) SELECT k + ?, ? FROM t", [base, float("nan")])
+    table.insert("t", [dict.fromkeys(table.query("SELECT * FROM t").column_names) | {"k": 9, "r": float("nan")}])
+    table.execute("UPDATE t SET r = CASE WHEN k = 1 THEN CAST(? AS DOUBLE) ELSE r END", [float("-nan")])
+    assert table.query("SELECT * FROM distinct_r").num_rows == 1
+    assert rows(table.query("SELECT c FROM by_r")) == [(9,)]
+    assert table.query("SELECT * FROM alike").num_rows == 81
+    for view in ("distinct_r", "by_r", "alike"):
+        assert table.audit(view).num_rows == 0
+    table.execute("UPDATE t SET n = ? WHERE r = ?", [1, float("nan")])
+    table.executemany("UPDATE t SET n = n + ? WHERE r = ?", [(1, float("nan")), (2, float("nan"))])
+    assert rows(table.query("SELECT DISTINCT n FROM t")) == [(4,)]
+    assert rows(table.query("SELECT COUNT(*) AS c FROM t WHERE r = ?", [float("nan")])) == [(9,)]
+    table.execute("DELETE FROM t WHERE r = :r", {"r": float("nan")})
+    assert table.query("SELECT * FROM distinct_r").num_rows == table.query("SELECT * FROM t").num_rows == 0
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 10**20, -(2**63), Decimal(7), Decimal("1E+3")])
+def test_whole_numbers_of_any_size_are_what_they_are_written_out(table: tm.Database, value: int | Decimal) -> None:
+    table.execute("INSERT INTO t (k, n, long, money) VALUES (1, 7, 7, 1.5), (2, 8, NULL, NULL)")
+    written = f"{value:f}" if isinstance(value, Decimal) else str(value)
+    for text in (
+        "SELECT k FROM t WHERE money > {} ORDER BY k",
+        "SELECT k, COALESCE(money, {}) AS m FROM t ORDER BY k",
+        "SELECT k FROM t WHERE long >= {} OR n = {} ORDER BY k",
+        "SELECT k FROM t WHERE CAST(long AS DECIMAL(38,0)) IN ({}, {}) ORDER BY k",
+    ):
+        count = text.count("{}")
+        found = table.query(text.format(*["?"] * count), [value] * count)
+        assert rows(found) == rows(table.query(text.format(*[written] * count))), text
+    table.execute("UPDATE t SET n = 5 WHERE money < ?", [value])
+    table.execute("DELETE FROM t WHERE money = ? OR long = ?", [value, value])
+    assert table.audit("v").num_rows == 0
+    if -(2**63) <= value < 2**63:
+        table.execute("INSERT INTO t (k, long) SELECT k + 10, COALESCE(long, ?) FROM t WHERE k = 2", [value])
+        assert rows(table.query("SELECT long FROM t WHERE k = 12")) == [(value,)]

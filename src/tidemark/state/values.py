@@ -18,9 +18,21 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from tidemark.algebra.functions.values import ACCEPTED, fit_decimal, fit_integer
+from tidemark.algebra.functions.values import ACCEPTED, canonical, fit_decimal, fit_integer
 from tidemark.algebra.text import number
-from tidemark.algebra.types import BOOLEAN, DATE, DOUBLE, INTEGER_BITS, NULL, TIMESTAMP, VARCHAR, Kind, Type
+from tidemark.algebra.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    INTEGER_BITS,
+    NULL,
+    TIMESTAMP,
+    VARCHAR,
+    Kind,
+    Type,
+)
 from tidemark.errors import TidemarkError, half_character
 
 _ZONED: Final = re.compile("(?P<moment>[0-9-]{10}[ T][0-9:]+([.][0-9]{1,6})?)0*(?P<zone>Z|[+-][0-9]{2}(:?[0-9]{2})?)?")
@@ -109,10 +121,12 @@ def _boolean(value: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """A value of a parameter as one of Python's own, if it has a type of itself."""
+    """A value of a parameter as one of Python's own, if it has a type of itself; in the one form that it has here."""
     kind = value.__class__
-    if kind is int or kind is dt.date or (kind is str and value.isascii()) or (kind is Decimal and value.is_finite()):
+    if kind is dt.date or (kind is str and value.isascii()):
         return value
+    if kind is int:
+        return value if -(2**63) <= value < 2**63 else Decimal(value)
     if value is None or isinstance(value, bool | list | tuple | Mapping):
         return value
     if isinstance(value, str):
@@ -124,11 +138,11 @@ def plain(value: Any) -> Any:
     if isinstance(value, dt.date):
         return taken(value, DATE)
     if isinstance(value, Integral):
-        return int(value)
+        return plain(int(value))
     if isinstance(value, Decimal) and value.is_finite():
-        return value
+        return canonical(value)
     if isinstance(value, Real):
-        return taken(value, DOUBLE)
+        return canonical(taken(value, DOUBLE))
     raise Unfit(f"{value!r} is a value of no type")
 
 
@@ -137,8 +151,10 @@ def type_of(value: Any) -> Type:
     match value:
         case bool():
             return BOOLEAN
-        case int() | Decimal():
-            return number(format(value, "f") if isinstance(value, Decimal) else str(value)).type
+        case int():
+            return INT if -(2**31) < value < 2**31 else BIGINT
+        case Decimal():
+            return number(_written(value)).type
         case float():
             return DOUBLE
         case str():
@@ -148,6 +164,12 @@ def type_of(value: Any) -> Type:
         case dt.date():
             return DATE
     return NULL
+
+
+def _written(value: Decimal) -> str:
+    """A decimal as it is written out. A whole number has a point, too, or it would be an integer where it is small."""
+    text = format(value, "f")
+    return text if "." in text else f"{text}."
 
 
 # Numbers
