@@ -230,6 +230,11 @@ CODES: Final[Mapping[str, type[TidemarkError]]] = {
 """The family of each code. The page of errors has the same order."""
 
 
+def is_fenced(error: BaseException | None) -> bool:
+    """Whether another writer has taken the place of this one: nothing was changed, and nothing is changed any more."""
+    return isinstance(error, TidemarkError) and error.code == "fenced"
+
+
 def too_complex() -> TidemarkError:
     """Python's recursion limit was reached."""
     return TidemarkError(

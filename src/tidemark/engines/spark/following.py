@@ -198,6 +198,10 @@ class SharedTransactions(Transactions):
         with self.lock:
             super().append_merges(merges, time)
 
+    def know_own(self) -> None:
+        with self.lock:
+            super().know_own()
+
     def compact_if_due(self) -> bool:
         with self.lock:
             return super().compact_if_due()
