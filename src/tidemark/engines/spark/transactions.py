@@ -70,6 +70,7 @@ from tidemark.engines.spark.session import Options
 from tidemark.errors import TidemarkError, is_fenced
 from tidemark.storage.commit import Logged
 from tidemark.storage.disk import sync
+from tidemark.storage.store import Store
 from tidemark.storage.streams import from_bytes, read_many, runs_of, to_bytes
 
 
@@ -121,6 +122,10 @@ _SCHEMA: Final = pa.schema(
     ]
 )
 _ATTEMPTS: Final = 100
+_CHECKED: Final = ds.ParquetFileFormat(
+    default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+)
+"""Pages are compared with their checksums, as the files were when the lake was opened."""
 
 
 @dataclass(frozen=True)
@@ -144,8 +149,8 @@ class _Recent:
 class StoredTransactions:
     """The table as it is read, as of one entry of its log."""
 
-    def __init__(self, path: Path, options: Options, standing: Standing) -> None:
-        self._path = path
+    def __init__(self, path: Path, options: Options, standing: Standing, store: Store) -> None:
+        self._path, self._store = path, store
         self._options = options
         self._standing = standing
         self.sequence = standing.sequence
@@ -256,14 +261,25 @@ class StoredTransactions:
             return pa.schema([_SCHEMA.field(name) for name in columns]).empty_table()
         paths = [str(self._path / name) for name in self._standing.parts]
         chosen = None if filters is None else pq.filters_to_expression(filters)
-        return ds.dataset(paths, schema=_SCHEMA, format="parquet").to_table(columns=columns, filter=chosen)
+
+        def read() -> pa.Table:
+            return ds.dataset(paths, schema=_SCHEMA, format=_CHECKED).to_table(columns=columns, filter=chosen)
+
+        try:
+            return read()
+        except (OSError, pa.ArrowInvalid):
+            if self._store.is_local or not all((self._path / name).exists() for name in self._standing.parts):
+                raise
+        # What is wrong in the cache need not be wrong in the bucket.
+        self._store.fetch(((self._path / name, size) for name, size in self._standing.parts.items()), is_stale=True)
+        return read()
 
 
 class Transactions(StoredTransactions):
     """The open table of the writer of an epoch. It is of no use to two threads at once."""
 
     def __init__(self, lake: Lake, options: Options) -> None:
-        path, is_sealed, self._store = lake.transactions, lake.is_sealed, lake.store
+        path, is_sealed = lake.transactions, lake.is_sealed
         if lake.epoch and not lake.store.is_local:
             lake.seals = lake.read_seals()  # the log is brought anew with them
         if not lake.epoch:
@@ -271,7 +287,7 @@ class Transactions(StoredTransactions):
             if is_sealed:
                 seal_tail(path, lake.seals)
         base = verify_transactions(path, lake.seals) if is_sealed else max(checkpoints(path), default=-1)
-        super().__init__(path, options, standing_from(path, base))
+        super().__init__(path, options, standing_from(path, base), lake.store)
         self._lake, self._epoch, self._seals = lake, lake.epoch, lake.seals
         self.must_hold()
         if is_sealed:
