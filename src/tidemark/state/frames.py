@@ -2,12 +2,13 @@
 whatever else speaks the Arrow C stream protocol.
 
 A library is known by its objects, and is never imported here. Of pandas the index is not looked at, and NaN and NaT, by
-which it says that there is no value, are NULL; in other frames NaN is a value of a DOUBLE.
+which it says that there is no value, are NULL, inside of arrays and structs, too; a column that has nothing else is
+NULL of any type. In other frames NaN is a value of a DOUBLE.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from numbers import Real
 from typing import Any, Protocol, TypeAlias
 
@@ -116,17 +117,27 @@ def _taken(series: Any, name: str, relation: str) -> pa.ChunkedArray | list[Any]
 
 
 def _of_series(series: Any) -> pa.ChunkedArray | list[Any]:
+    if bool(series.isna().all()):
+        return pa.chunked_array([pa.nulls(len(series))])  # whatever type pandas has for it
     if series.dtype == object:
         return [_of_object(value) for value in series]
     made = pa.Array.from_pandas(series)
     column = made if isinstance(made, pa.ChunkedArray) else pa.chunked_array([made])
     if pa.types.is_floating(column.type):
         return pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
-    return column
+    return [_of_object(value) for value in column.to_pylist()] if pa.types.is_nested(column.type) else column
 
 
 def _of_object(value: Any) -> Any:
     """A value as Python has it: pandas has several that stand for none."""
-    if type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, Real) and value != value):
+    kind = type(value).__name__
+    if kind in ("NAType", "NaTType") or (isinstance(value, Real) and value != value):
         return None
-    return value.tolist() if type(value).__name__ == "ndarray" else value
+    if kind == "ndarray":  # of which a time is no number
+        return [_of_object(part) for part in (value if value.dtype.kind == "M" else value.tolist())]
+    if isinstance(value, list | tuple):
+        parts = [_of_object(part) for part in value]
+        return tuple(parts) if isinstance(value, tuple) else parts
+    if isinstance(value, Mapping):
+        return {name: _of_object(part) for name, part in value.items()}
+    return value
