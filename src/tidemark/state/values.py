@@ -119,7 +119,11 @@ def plain(value: Any) -> Any:
         return taken(value, VARCHAR)
     if getattr(value, "dtype", None) == "bool":
         return bool(value)
-    if isinstance(value, dt.datetime) or (hasattr(value, "dtype") and not isinstance(value, Integral | Real)):
+    if hasattr(value, "dtype") and not isinstance(value, Integral | Real):  # a time of numpy
+        if value == value and value.dtype.kind == "M":
+            value = _from_numpy(value)
+        return taken(value, TIMESTAMP if isinstance(value, dt.datetime) or not isinstance(value, dt.date) else DATE)
+    if isinstance(value, dt.datetime):
         return taken(value, TIMESTAMP)
     if isinstance(value, dt.date):
         return taken(value, DATE)
@@ -241,9 +245,13 @@ def _time(value: Any, type: Type) -> dt.date | None:
 
 
 def _from_numpy(value: Any) -> Any:
+    """A time of numpy as Python has it: one of whole days, months or years is a date. Of nanoseconds Arrow knows."""
+    found = value.item() if value.dtype.kind == "M" else None
+    if isinstance(found, dt.date):
+        return found
     try:
         return pa.array([value])[0].as_py()
-    except (pa.ArrowException, ValueError) as error:
+    except (pa.ArrowException, ValueError, TypeError) as error:
         raise Unfit(f"{value!r} is no time of microseconds") from error
 
 
