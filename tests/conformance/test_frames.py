@@ -320,6 +320,24 @@ def test_nan_of_pandas_is_null_inside_of_values(db: tm.Database) -> None:
     assert rows(db.query("SELECT f FROM z")) == [((1.5, None),), ((1.5, None),)]
 
 
+class Special(pd.DataFrame):  # type: ignore[misc]
+    """What libraries on pandas have."""
+
+    @property
+    def _constructor(self) -> type[Special]:
+        return Special
+
+
+@pytest.mark.parametrize("engine", ["reference", "duckdb"], indirect=True)
+def test_the_index_of_a_class_made_from_pandas_is_ignored(db: tm.Database) -> None:
+    db.execute("CREATE TABLE z (a INT, c DOUBLE)")
+    frame = Special({"a": [1, 2, 3], "c": [0.5, 1.5, math.nan]})
+    db.insert("z", frame[frame.a != 2])
+    assert rows(db.query("SELECT * FROM z")) == [(1, 0.5), (3, None)]
+    db.delete("z", frame.iloc[2:].set_index(pd.Index([7], name="b")))
+    assert rows(db.query("SELECT * FROM z")) == [(1, 0.5)]
+
+
 @pytest.mark.parametrize("engine", ["duckdb"], indirect=True)
 def test_a_library_that_is_missing_is_named(db: tm.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     db.execute("CREATE TABLE t (a INT)")

@@ -60,7 +60,8 @@ def taken_over(rows: Any) -> Any:
 
 
 def _is_of(rows: object, library: str) -> bool:
-    return type(rows).__module__.partition(".")[0] == library
+    """Whether its class, or one that this was made from, is a library's."""
+    return any(found.__module__.partition(".")[0] == library for found in type(rows).__mro__)
 
 
 def _as_arrow(rows: Any, relation: str) -> pa.Table:
