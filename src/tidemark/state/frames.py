@@ -71,7 +71,7 @@ def _as_arrow(rows: Any, relation: str) -> pa.Table:
         return pa.Table.from_batches([rows])
     if is_of_spark(rows):
         try:
-            return rows.toArrow()
+            return _without_void(rows).toArrow()
         except Exception as error:
             reason = next(iter(str(error).splitlines()), type(error).__name__)
             raise TidemarkError("type", f"Spark gives no rows for {relation!r}: {reason}") from error
@@ -84,6 +84,16 @@ def _as_arrow(rows: Any, relation: str) -> pa.Table:
             f"what a {type(rows).__name__} gives is no table for {relation!r}: {reason}",
             hint="a frame has the columns of the table, by name",
         ) from error
+
+
+def _without_void(frame: Any) -> Any:
+    """A Spark DataFrame whose arrays of nothing, as ``array()`` makes them, may have NULLs: Arrow knows no others."""
+    kinds = frame.dtypes
+    if not any("void" in kind for _, kind in kinds) or len({name for name, _ in kinds}) < len(kinds):
+        return frame
+    quoted = [f"`{name.replace('`', '``')}`" for name in frame.columns]
+    cells = zip(quoted, kinds, strict=True)
+    return frame.selectExpr(*(f"CAST({q} AS {kind}) AS {q}" if "<void>" in kind else q for q, (_, kind) in cells))
 
 
 def _must_be_whole(rows: pa.Table, relation: str) -> None:
