@@ -50,6 +50,12 @@ _URL: Final = re.compile(r"(?i)(s3a?|gs|abfss?)://([^/]+)((?:/[^/]+)*)/*")
 _REFUSED: Final = re.compile(r"[\[\]{}*?^|%\\#\x00-\x20\x7f]|(?<=/)\.\.?(?=/|$)")
 
 
+_GIVE: Final = (
+    "give them in options={'storage': {…}}, for S3 access_key_id, secret_access_key, region and endpoint, "
+    "or in the environment (AWS_ACCESS_KEY_ID …)"
+)
+
+
 @dataclass(frozen=True)
 class Place:
     """Where a lake lies, and how to get there."""
@@ -86,6 +92,10 @@ def place_of(url: str, storage: Mapping[str, str]) -> Place:
     's3://bucket/some/lake'
     """
     found = _URL.fullmatch(url)
+    if found is not None and (":" in found[2] or ("@" in found[2] and not found[1].lower().startswith("abfs"))):
+        raise TidemarkError(
+            "target", f"the url of a lake, {found[1]}://…, has no user and no password in it", hint=_GIVE
+        )
     if found is None or _REFUSED.search(url.partition("://")[2]):
         raise TidemarkError(
             "target",
@@ -93,7 +103,10 @@ def place_of(url: str, storage: Mapping[str, str]) -> Place:
             hint="write s3://bucket/lake; names have no spaces and none of [ ] { } * ? ^ | % # \\",
         )
     scheme = {"s3a": "s3", "abfs": "abfss"}.get(found[1].lower(), found[1].lower())
-    return Place(scheme, found[2], found[3], tuple(sorted(storage.items())))
+    place = Place(scheme, found[2], found[3], tuple(sorted(storage.items())))
+    if "@" in place.endpoint:
+        raise TidemarkError("option", "an endpoint has no user and no password in its url", hint=_GIVE)
+    return place
 
 
 def client_of(place: Place, *, is_patient: bool) -> ObjectStore:
@@ -133,10 +146,6 @@ _CREDENTIALS: Final = re.compile(
     r"(?i)credential|metadata (endpoint|service)|169\.254\.169\.254|metadata\.google|security token|no such host"
 )
 _DENIED: Final = re.compile(r"\b40[13] (Forbidden|Unauthorized)|AccessDenied|SignatureDoesNotMatch|InvalidAccessKeyId")
-_GIVE: Final = (
-    "give them in options={'storage': {…}}, for S3 access_key_id, secret_access_key, region and endpoint, "
-    "or in the environment (AWS_ACCESS_KEY_ID …)"
-)
 
 
 def told(error: BaseException, place: Place) -> TidemarkError:
