@@ -178,6 +178,23 @@ def test_a_frame_that_does_not_fit_changes_nothing(db: tm.Database) -> None:
     assert db.version == before
 
 
+@pytest.mark.parametrize("engine", ["reference", "duckdb"], indirect=True)
+def test_a_relation_of_duckdb_that_gives_no_rows_is_an_error_of_the_frame(db: tm.Database) -> None:
+    db.execute("CREATE TABLE t (a INT)")
+    connection = duckdb.connect()
+    closed = connection.sql("SELECT 1 AS a")
+    connection.close()
+    for frame, said in (
+        (duckdb.sql("SELECT CAST('x' AS INT) AS a"), "Could not convert string 'x'"),
+        (duckdb.sql("SELECT error('mine') AS a"), "mine"),
+        (closed, "its connection is closed"),
+    ):
+        for change in (db.insert, db.sync, db.delete):
+            with pytest.raises(tm.TidemarkError, match=said) as error:
+                change("t", frame)
+            assert error.value.code == "type" and "'t'" in error.value.message
+
+
 @pytest.mark.parametrize("engine", ["duckdb"], indirect=True)
 def test_what_a_reader_of_the_program_raises_is_its_own(db: tm.Database) -> None:
     db.execute("CREATE TABLE t (a INT)")
@@ -268,7 +285,7 @@ HALF = {"a": WIDE, "f": None}
 @pytest.mark.parametrize("form", ["pandas", "arrow"])
 def test_a_relation_comes_back_in_as_it_is(db: tm.Database, form: str) -> None:
     db.execute(EVERY)
-    empty = tuple([] for _ in NESTED)
+    empty: tuple[list[Any], ...] = tuple([] for _ in NESTED)
     db.insert("z", [(*FULL, *NESTED, HALF), (2, *(None,) * 15), (3, *(None,) * 8, *empty, {"a": None, "f": 1.5})])
     before = rows(db.query("SELECT * FROM z"))
     frame = getattr(db.table("z"), form)()

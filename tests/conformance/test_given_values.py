@@ -271,6 +271,12 @@ def test_the_message_says_which_value_and_why(db: tm.Database) -> None:
     for table, value, said in (
         ("whole", 1.5, "1.5 has a fraction"),
         ("whole", 2**31, "2147483648 is out of range"),
+        ("whole", Decimal("1E+1000"), "Decimal('1E+1000') is out of range"),
+        ("long", Decimal("-1E+400"), "Decimal('-1E+400') is out of range"),
+        ("whole", Decimal("1E-1000"), "has a fraction"),
+        ("whole", Decimal("Infinity"), "is no whole number"),
+        ("whole", Decimal("sNaN"), "is no whole number"),
+        ("real", Decimal("1E+1000"), "is out of range"),
         ("money", Decimal("1.555"), "Decimal('1.555') has more than 2 digits after the point"),
         ("money", Decimal("12345.6"), "Decimal('12345.6') is out of range"),
         ("moment", "noon", "'noon' is no ISO 8601 text"),

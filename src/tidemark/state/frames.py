@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from numbers import Real
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemark.errors import TidemarkError
+from tidemark.errors import TidemarkError, library_of
 from tidemark.state.boundary import lent
 
 
@@ -25,6 +25,8 @@ class ArrowStream(Protocol):
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 
+_LIBRARIES: Final = frozenset({"duckdb", "polars"})
+"""Those whose frames may fail when they are asked for their rows, by errors of their own."""
 Columns: TypeAlias = list[tuple[str, "pa.ChunkedArray | list[Any]"]]
 """Columns by name, of Arrow or of Python values; a name may be there twice, which the table's columns tell."""
 
@@ -77,8 +79,12 @@ def _as_arrow(rows: Any, relation: str) -> pa.Table:
             raise TidemarkError("type", f"Spark gives no rows for {relation!r}: {reason}") from error
     try:
         return pa.RecordBatchReader.from_stream(rows).read_all()
-    except (pa.ArrowException, TypeError, ValueError) as error:
+    except Exception as error:
+        if not isinstance(error, pa.ArrowException | TypeError | ValueError) and library_of(error) not in _LIBRARIES:
+            raise
         reason = next(iter(str(error).splitlines()), type(error).__name__)
+        if "already been closed" in reason:
+            reason = "its connection is closed"
         raise TidemarkError(
             "type",
             f"what a {type(rows).__name__} gives is no table for {relation!r}: {reason}",

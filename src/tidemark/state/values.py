@@ -168,7 +168,7 @@ def _integer(value: Any, type: Type) -> int:
 
 
 def _whole(number: Decimal | float) -> int:
-    if not math.isfinite(number):
+    if not (number.is_finite() if isinstance(number, Decimal) else math.isfinite(number)):
         raise Unfit(f"{number!r} is no whole number")
     if isinstance(number, Decimal) and not number.is_zero() and number.adjusted() > 40:
         raise Unfit(f"{number!r} is out of range")  # before thousands of digits are written out
@@ -185,6 +185,8 @@ def _double(value: Any) -> float:
         nearest = float(number)
     except OverflowError as error:
         raise Unfit(f"{value!r} is out of range") from error
+    if math.isinf(nearest) and (isinstance(number, int) or number.is_finite()):
+        raise Unfit(f"{value!r} is out of range")
     # Of 0.1 a DOUBLE has the nearest number, which shows the same digits; of others it has all that there are.
     if number not in (Decimal(repr(nearest)), Decimal(nearest)):
         raise Unfit(f"{value!r} has more digits than a DOUBLE keeps")
