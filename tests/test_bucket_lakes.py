@@ -24,13 +24,18 @@ import tidemark as tm
 from tests.bucket_kills import kill_again_and_again, overtake_again_and_again
 from tests.conformance import test_corner_cases as corner_cases
 from tests.object_server import BUCKET, ObjectServer, object_server
+from tests.sharing_worker import SMALL
 from tests.support import check_invariant, rows
 from tidemark.cli.main import app
 from tidemark.engines.spark import SparkEngine
+from tidemark.engines.spark.backup import check_lake
 from tidemark.engines.spark.load import set_aside
+from tidemark.engines.spark.reader import LakeReader
 from tidemark.engines.spark.session import HADOOP_AWS, ON_SPARK
 from tidemark.errors import TidemarkError
 from tidemark.session.check import check
+from tidemark.session.database import Database
+from tidemark.session.reading import ReadOnlyDatabase
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 Connect = Callable[..., tm.Database]
@@ -106,6 +111,64 @@ def test_files_come_from_the_bucket_when_the_cache_is_gone(
     with connect(url) as db:
         assert db.query("SELECT kind FROM item WHERE id = 20").to_pylist() == [{"kind": 8}]
         check_invariant(db)
+
+
+BROKEN: dict[str, Callable[[bytes], bytes]] = {
+    "flipped": lambda data: data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 0x41]) + data[len(data) // 2 + 1 :],
+    "zeros": lambda data: bytes(len(data)),
+    "cut off": lambda data: data[: len(data) // 2],
+}
+
+
+@pytest.mark.parametrize("how", BROKEN)
+@pytest.mark.parametrize("is_open", [False, True], ids=["before it is opened", "while a reader follows"])
+def test_a_file_of_the_cache_is_right_or_is_fetched_again(
+    how: str, is_open: bool, server: ObjectServer, tmp_path: Path
+) -> None:
+    def options(machine: str) -> dict[str, Any]:
+        storage = {**server.storage, "cache": str(tmp_path / machine), "spark": "files"}
+        return {**SMALL, "keep_merged_seconds": 600, "storage": tuple(storage.items())}
+
+    def spoil(machine: str) -> int:
+        found = [path for path in (tmp_path / machine).rglob("*") if path.is_file() and path.stat().st_size]
+        found = [path for path in found if path.suffix != ".lock" and not (is_open and "tables" in path.parts)]
+        for path in found:
+            path.write_bytes(BROKEN[how](path.read_bytes()))
+        return len(found)
+
+    url = server.url()
+    with Database(SparkEngine(url, **options("one"))) as db:
+        db.execute("CREATE TABLE item (id INT PRIMARY KEY, kind INT)")
+        db.execute("CREATE MATERIALIZED VIEW kinds AS SELECT kind, COUNT(*) AS n FROM item GROUP BY kind")
+        for number in range(23):  # entries of compacted files are gone by then
+            db.insert("item", [(10 * number + n, n) for n in range(4)])
+        reader = ReadOnlyDatabase(LakeReader(url, **options("other"))) if is_open else None
+        if reader is not None:
+            with reader:
+                assert spoil("other") > 10
+                assert reader.changes("item").num_rows == 92 and reader.execute("SHOW VERSIONS") is not None
+                db.insert("item", [(1000, 7)])
+                assert rows(reader.query("SELECT n FROM kinds WHERE kind = 7")) == [(1,)]
+                assert reader.changes("item").num_rows == 93 and not reader.audit("kinds").num_rows
+            assert spoil("one") > 10
+            assert db.changes("item").num_rows == 93 and db.trace(3) is not None
+            db.insert("item", [(1001, 7)])
+            for path in (tmp_path / "one").rglob("*.parquet"):
+                path.write_bytes(BROKEN[how](path.read_bytes()))
+            db.backup(tmp_path / "copy")
+            assert not check_lake(str(tmp_path / "copy"), lambda name: None).damage
+            return
+        expected = rows(db.query("SELECT * FROM kinds"))
+    assert spoil("one") > 10
+    for _ in range(2):
+        with ReadOnlyDatabase(LakeReader(url, **options("one"))) as db:
+            assert rows(db.query("SELECT * FROM kinds")) == expected
+            assert db.changes("item").num_rows == 92 and not db.audit("kinds").num_rows
+        with Database(SparkEngine(url, **options("one"))) as db:
+            assert rows(db.query("SELECT * FROM kinds")) == expected
+            db.execute("UPDATE item SET kind = kind WHERE id = 1")
+            check_invariant(db)
+        spoil("one")
 
 
 def test_an_object_that_is_not_whole_is_told(connect: Connect, server: ObjectServer) -> None:

@@ -21,6 +21,7 @@ from tidemark.engines.spark.delta_log import read_append
 from tidemark.engines.spark.reader import LakeReader
 from tidemark.session.database import Database
 from tidemark.session.reading import ReadOnlyDatabase
+from tidemark.storage.publishing import Rhythm
 
 Opened = tuple[tm.Database, tm.Database]
 
@@ -232,6 +233,151 @@ def test_an_overtaken_writer_is_fenced_and_harms_nothing(tmp_path: Path) -> None
     with writer(tmp_path) as third:  # it was closed, so that nobody need be asked
         assert rows(third.query("SELECT * FROM t")) == [(4,), (5,), (7,)]
     assert not check_lake(str(tmp_path / "lake"), lambda name: None).damage
+
+
+def overtaken_after_commit(first: tm.Database, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Database]:
+    """Let the next transaction of a writer be its last: another one takes its place right after its commit point."""
+    engine: Any = first._store.engine
+    follow, found = engine._after_commit, list[Database]()
+
+    def overtaken(*arguments: Any) -> None:
+        if not found:
+            found.append(writer(folder, takeover=True, publish=EACH))
+            found[0].execute("INSERT INTO t (a, b) VALUES (100, 1)")
+        follow(*arguments)
+
+    monkeypatch.setattr(engine, "_after_commit", overtaken)
+    return found
+
+
+EACH = Rhythm(versions=1)
+LAST = {
+    "rows": "INSERT INTO t VALUES (2, 2)",
+    "a table": "CREATE TABLE u (a INT)",
+    "no table": "DROP TABLE x",
+    "a view": "CREATE MATERIALIZED VIEW w AS SELECT a FROM t",
+    "another view": "CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT a + 1 AS a FROM t",
+    "a column": "ALTER TABLE t ADD COLUMN c INT",
+}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("publish", [EACH, Rhythm(seconds=1.0), Rhythm()], ids=["commit", "1s", "close"])
+@pytest.mark.parametrize("last", LAST)
+def test_what_was_committed_before_a_writer_was_overtaken_is_told_as_committed(
+    last: str, publish: Rhythm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = writer(tmp_path, publish=publish)
+    first.execute("CREATE TABLE t (a INT PRIMARY KEY, b INT); CREATE TABLE x (a INT)")
+    first.execute("CREATE MATERIALIZED VIEW v AS SELECT a FROM t; INSERT INTO t VALUES (1, 1)")
+    before = first.version
+    overtaking = overtaken_after_commit(first, tmp_path, monkeypatch)
+    first.execute(LAST[last])
+    (second,) = overtaking
+    assert first.version == before + 1 and second.version == before + 2
+    held = rows(first.query("SELECT * FROM t"))
+    for _ in range(2):
+        for action in (
+            lambda: first.execute("INSERT INTO t (a, b) VALUES (3, 3)"),
+            lambda: first.insert("t", [{name: 7 for name in first.table("t").columns}]),
+            lambda: first.execute("CREATE TABLE z (a INT)"),
+            lambda: first.execute("ALTER LOG SET (versions = 30)"),
+            first.checkpoint,
+            first.publish,
+        ):
+            assert code_of(action) == "fenced"
+            assert rows(first.query("SELECT * FROM t")) == held
+    assert first.audit("v").num_rows == 0 and first.changes("t").num_rows == len(held)
+    first.close()
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert [text for text in told if "another writer has taken over" in text] == told and len(told) == 1
+    assert not any(record.exc_info for record in caplog.records)
+    with second:
+        assert second.audit("v").num_rows == 0
+        second.execute("INSERT INTO t (a, b) VALUES (8, 8)")
+        assert second.changes("t").num_rows == len(held) + 2
+    assert not check_lake(str(tmp_path / "lake"), lambda name: None).damage
+
+
+@pytest.mark.spark
+def test_a_writer_interrupted_and_overtaken_learns_what_it_has_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = writer(tmp_path)
+    first.execute("CREATE TABLE t (a INT PRIMARY KEY, b INT); CREATE MATERIALIZED VIEW v AS SELECT a FROM t")
+    engine: Any = first._store.engine
+    follow, overtaking = engine._transactions._sealed, list[Database]()
+
+    def interrupted(*arguments: Any) -> None:
+        follow(*arguments)
+        if not overtaking:
+            overtaking.append(writer(tmp_path, takeover=True, **SMALL))
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine._transactions, "_sealed", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        first.execute("INSERT INTO t VALUES (1, 1)")
+    assert rows(first.query("SELECT * FROM v")) == [(1,)]
+    assert code_of(lambda: first.execute("INSERT INTO t VALUES (2, 1)")) == "fenced"
+    assert rows(first.query("SELECT * FROM v")) == [(1,)]
+    first.close()
+    with overtaking.pop() as second:
+        assert rows(second.query("SELECT * FROM v")) == [(1,)]
+
+
+@pytest.mark.spark
+def test_reads_of_a_fenced_writer_are_never_told_that_it_is_fenced(tmp_path: Path) -> None:
+    first = writer(tmp_path, **SMALL)
+    first.execute("CREATE TABLE t (a INT, b INT); CREATE TABLE gone (a INT); INSERT INTO t VALUES (1, 1)")
+    first.execute("CREATE MATERIALIZED VIEW late WITH (refresh = 'on read') AS SELECT a FROM t")
+    first.execute("INSERT INTO gone VALUES (1), (2), (3), (4), (5), (6), (7), (8); INSERT INTO t VALUES (2, 2)")
+    first.execute("CHECKPOINT")
+    with writer(tmp_path, takeover=True, **SMALL) as second:
+        second.execute("DROP TABLE gone; INSERT INTO t VALUES (3, 3)")
+        assert rows(first.query("SELECT a FROM late")) == [(1,), (2,)]
+        assert rows(first.query("SELECT a FROM t")) == [(1,), (2,)]
+        assert code_of(lambda: first.query("SELECT a FROM gone WHERE a > 1")) == "version"
+        assert code_of(lambda: first.execute("UPDATE gone SET a = 3 WHERE a > 1")) == "fenced"
+        assert code_of(lambda: first.execute("UPDATE gone SET a = 3 WHERE a > 1")) == "fenced"
+        assert rows(first.query("SELECT a FROM late")) == [(1,), (2,)]
+    first.close()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("asked", ["_has_last", "compact_if_due"])
+def test_a_store_that_does_not_answer_after_the_commit_point_undoes_nothing(
+    asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with writer(tmp_path, **{**SMALL, "compact_every": 10**6}) as db:
+        db.execute("CREATE TABLE t (a INT); CREATE MATERIALIZED VIEW v AS SELECT COUNT(*) AS n FROM t")
+        engine: Any = db._store.engine
+        load, left = engine._opened_transactions, ["ask", "load"]
+
+        def silent(*_: object, **__: object) -> bool:
+            monkeypatch.undo()
+            monkeypatch.setattr(engine, "_opened_transactions", unread)
+            raise tm.TidemarkError("storage_failed", "the store did not answer")
+
+        def unread() -> object:
+            if left.pop() == "load" and asked == "compact_if_due":
+                raise tm.TidemarkError("storage_failed", "the store did not answer")
+            return load()
+
+        store, put = engine._lake.store, engine._lake.store.put_new
+
+        def put_and_fall_silent(path: Path, data: bytes, *, is_synced: bool) -> None:
+            put(path, data, is_synced=is_synced)
+            if path.suffix == ".json":
+                monkeypatch.setattr(engine._transactions, asked, silent)
+
+        monkeypatch.setattr(store, "put_new", put_and_fall_silent)
+        db.insert("t", [(n,) for n in range(30)])
+        assert rows(db.query("SELECT n FROM v")) == [(30,)]
+        db.insert("t", [(30,)])
+        assert rows(db.query("SELECT n FROM v")) == [(31,)]
+    with writer(tmp_path) as db:
+        assert rows(db.query("SELECT COUNT(*), SUM(a) FROM t")) == [(31, 465)]
+        assert db.audit("v").num_rows == 0
 
 
 @pytest.mark.spark

@@ -138,6 +138,22 @@ def test_texts_and_times_of_a_session_with_another_zone_are_the_same_moments(spa
             assert rows(db.query("SELECT * FROM t")) == [(dt.datetime(2026, 1, 1, 12),)]
 
 
+@pytest.mark.parametrize("engine", ["duckdb", "spark"])
+def test_arrays_of_nothing_are_empty_arrays_of_any_type(engine: str, spark: Any, tmp_path: Path) -> None:
+    with tm.connect(engine) if engine != "spark" else lake(tmp_path / "lake", spark) as db:
+        db.execute('CREATE TABLE t (a INT, "l l" INT[], m TIMESTAMP[], w VARCHAR[], s STRUCT(x INT, y VARCHAR))')
+        frame = spark.sql(
+            "SELECT 1 AS a, array() AS `l l`, array() AS m, array(NULL) AS w, struct(NULL AS x, 'q' AS y) AS s"
+        )
+        db.insert("t", frame)
+        assert rows(db.query("SELECT * FROM t")) == [(1, (), (), (None,), (None, "q"))]
+        db.insert("t", frame.withColumn("w", frame["m"]).limit(0))
+        assert db.sync("t", frame.withColumn("w", frame["m"])) == tm.Synced(1, 1)
+        with pytest.raises(tm.TidemarkError) as error:
+            db.insert("t", frame.withColumn("a", frame["m"]))
+        assert error.value.code == "type"
+
+
 def test_a_frame_without_rows(spark: Any, tmp_path: Path) -> None:
     with lake(tmp_path / "lake", spark) as db:
         db.execute("CREATE TABLE t (a INT PRIMARY KEY)")

@@ -20,8 +20,18 @@ def half_character(text: str) -> int | None:
     return None
 
 
+_PASSWORD: Final = re.compile(r"""\b([A-Za-z][\w+.-]*:/{1,2})([^\s/'"@:]*:(?!\d+/)[^\s'"@]*)(?=@)""")
+"""A user and a password in a url, behind its scheme."""
+
+
 def printable(text: str) -> str:
-    return text if half_character(text) is None else text.translate(HALVES)
+    """A text as it is shown: with whole characters, and without the passwords of urls.
+
+    >>> printable("s3://key:secret@bucket/lake")
+    's3://…@bucket/lake'
+    """
+    shown = text if half_character(text) is None else text.translate(HALVES)
+    return _PASSWORD.sub(r"\1…", shown) if "@" in shown else shown
 
 
 @dataclass(frozen=True)
@@ -42,7 +52,7 @@ class Place:
                  ^^^
         """
         lines = self.text.translate(HALVES).split("\n")
-        source = lines[min(self.line, len(lines)) - 1]
+        source = _PASSWORD.sub(lambda found: found[1] + "…" * len(found[2]), lines[min(self.line, len(lines)) - 1])
         caret = " " * (self.column - 1) + "^" * max(1, self.width)
         return f"line {self.line}, column {self.column}:\n  {source}\n  {caret}"
 
@@ -70,9 +80,9 @@ class TidemarkError(Exception):
         return cast("Self", super().__new__(chosen))
 
     def __init__(self, code: str, message: str, *, place: Place | None = None, hint: str | None = None) -> None:
-        super().__init__(code, message)
-        self.code = code
         self.message = printable(message)
+        super().__init__(code, self.message)
+        self.code = code
         self.place = place
         self.hint = None if hint is None else printable(hint)
 
@@ -228,6 +238,11 @@ CODES: Final[Mapping[str, type[TidemarkError]]] = {
     "internal": InternalError,
 }
 """The family of each code. The page of errors has the same order."""
+
+
+def is_fenced(error: BaseException | None) -> bool:
+    """Whether another writer has taken the place of this one: nothing was changed, and nothing is changed any more."""
+    return isinstance(error, TidemarkError) and error.code == "fenced"
 
 
 def too_complex() -> TidemarkError:

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 import duckdb
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -177,6 +178,23 @@ def test_a_frame_that_does_not_fit_changes_nothing(db: tm.Database) -> None:
     assert db.version == before
 
 
+@pytest.mark.parametrize("engine", ["reference", "duckdb"], indirect=True)
+def test_a_relation_of_duckdb_that_gives_no_rows_is_an_error_of_the_frame(db: tm.Database) -> None:
+    db.execute("CREATE TABLE t (a INT)")
+    connection = duckdb.connect()
+    closed = connection.sql("SELECT 1 AS a")
+    connection.close()
+    for frame, said in (
+        (duckdb.sql("SELECT CAST('x' AS INT) AS a"), "Could not convert string 'x'"),
+        (duckdb.sql("SELECT error('mine') AS a"), "mine"),
+        (closed, "its connection is closed"),
+    ):
+        for change in (db.insert, db.sync, db.delete):
+            with pytest.raises(tm.TidemarkError, match=said) as error:
+                change("t", frame)
+            assert error.value.code == "type" and "'t'" in error.value.message
+
+
 @pytest.mark.parametrize("engine", ["duckdb"], indirect=True)
 def test_what_a_reader_of_the_program_raises_is_its_own(db: tm.Database) -> None:
     db.execute("CREATE TABLE t (a INT)")
@@ -249,6 +267,92 @@ def test_pandas_gets_every_digit(db: tm.Database) -> None:
     db.delete("t", frame)
     db.insert("t", frame)
     assert rows(db.query("SELECT * FROM t")) == before
+
+
+EVERY = """
+CREATE TABLE z (
+    id INT PRIMARY KEY, i SMALLINT, b BIGINT, d DECIMAL(20, 3), f DOUBLE, s VARCHAR, da DATE, ts TIMESTAMP, bo BOOLEAN,
+    ai BIGINT[], ad DATE[], at TIMESTAMP[], af DOUBLE[], ab BOOLEAN[], av VARCHAR[], st STRUCT(a BIGINT, f DOUBLE)
+)
+"""
+WIDE = 2**53 + 1
+FULL = (1, 2, WIDE, Decimal("1.234"), 0.5, "x", dt.date(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999999), True)
+NESTED = ([WIDE, None], [dt.date(9999, 12, 31), None], [NOON, None], [0.1, None], [True, None], ["x", None])
+HALF = {"a": WIDE, "f": None}
+
+
+@pytest.mark.parametrize("engine", ["reference", "duckdb"], indirect=True)
+@pytest.mark.parametrize("form", ["pandas", "arrow"])
+def test_a_relation_comes_back_in_as_it_is(db: tm.Database, form: str) -> None:
+    db.execute(EVERY)
+    empty: tuple[list[Any], ...] = tuple([] for _ in NESTED)
+    db.insert("z", [(*FULL, *NESTED, HALF), (2, *(None,) * 15), (3, *(None,) * 8, *empty, {"a": None, "f": 1.5})])
+    before = rows(db.query("SELECT * FROM z"))
+    frame = getattr(db.table("z"), form)()
+    db.upsert("z", frame)
+    assert db.changes("z", since=db.version - 1).num_rows == 0
+    assert db.sync("z", frame) == tm.Synced(0, 0)
+    db.delete("z", frame)
+    db.insert("z", getattr(db.table("z"), form)())  # nothing fits everywhere
+    db.insert("z", frame)
+    assert rows(db.query("SELECT * FROM z")) == before
+    if form == "pandas":
+        assert frame["ai"].tolist()[:2] == [[WIDE, None], None] and list(frame.columns) == list(db.table("z").columns)
+
+
+@pytest.mark.parametrize("engine", ["reference", "duckdb"], indirect=True)
+def test_a_column_of_pandas_without_values_fits_every_type(db: tm.Database) -> None:
+    db.execute(EVERY)
+    names = [name for name in db.table("z").columns if name != "id"]
+    none: list[Any] = [math.nan, pd.NaT, None, pd.NA]
+    columns = [pd.Series([value] * 2) for value in none] + [pd.Series([value] * 2, dtype=object) for value in none]
+    columns += [pd.Series([None, None], dtype=kind) for kind in ("Int64", "string", "boolean", "category")]
+    columns += [pd.Series([None, None], dtype=pd.ArrowDtype(pa.float64()))]
+    for column in columns:
+        db.insert("z", pd.DataFrame({"id": [1, 2], **dict.fromkeys(names, column)}))
+        assert rows(db.query("SELECT * FROM z")) == [(1, *(None,) * 15), (2, *(None,) * 15)]
+        db.execute("DELETE FROM z")
+        db.insert("z", pd.DataFrame({"id": [1, 2], **dict.fromkeys(names, column)}).iloc[:0])
+    db.insert("z", pd.DataFrame({"id": [], **{name: [] for name in names}}))
+    assert rows(db.query("SELECT * FROM z")) == []
+
+
+@pytest.mark.parametrize("engine", ["reference", "duckdb"], indirect=True)
+def test_nan_of_pandas_is_null_inside_of_values(db: tm.Database) -> None:
+    db.execute("CREATE TABLE z (i INT[], f DOUBLE[], t TIMESTAMP[], s STRUCT(a INT, b VARCHAR))")
+    moments = np.array(["2026-01-01T12:00:00", "NaT"], dtype="datetime64[ns]")
+    cells: dict[str, list[Any]] = {
+        "i": [np.array([1.0, math.nan]), [1.0, math.nan]],
+        "f": [np.array([1.5, math.nan]), (1.5, math.nan)],
+        "t": [moments, list(moments)],
+        "s": [{"a": 1.0, "b": math.nan}, {"a": 1, "b": pd.NA}],
+    }
+    frame = pd.DataFrame({name: pd.Series(found, dtype=object) for name, found in cells.items()})
+    db.insert("z", frame)
+    expected = ((1, None), (1.5, None), (NOON, None), (1, None))
+    assert rows(db.query("SELECT * FROM z")) == [expected, expected]
+    db.execute("DELETE FROM z")
+    nested = pd.ArrowDtype(pa.list_(pa.float64()))
+    db.insert("z", frame.assign(f=pd.Series([[1.5, math.nan]] * 2, dtype=nested)))
+    assert rows(db.query("SELECT f FROM z")) == [((1.5, None),), ((1.5, None),)]
+
+
+class Special(pd.DataFrame):  # type: ignore[misc]
+    """What libraries on pandas have."""
+
+    @property
+    def _constructor(self) -> type[Special]:
+        return Special
+
+
+@pytest.mark.parametrize("engine", ["reference", "duckdb"], indirect=True)
+def test_the_index_of_a_class_made_from_pandas_is_ignored(db: tm.Database) -> None:
+    db.execute("CREATE TABLE z (a INT, c DOUBLE)")
+    frame = Special({"a": [1, 2, 3], "c": [0.5, 1.5, math.nan]})
+    db.insert("z", frame[frame.a != 2])
+    assert rows(db.query("SELECT * FROM z")) == [(1, 0.5), (3, None)]
+    db.delete("z", frame.iloc[2:].set_index(pd.Index([7], name="b")))
+    assert rows(db.query("SELECT * FROM z")) == [(1, 0.5)]
 
 
 @pytest.mark.parametrize("engine", ["duckdb"], indirect=True)

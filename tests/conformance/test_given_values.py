@@ -55,6 +55,12 @@ TAKEN: list[tuple[str, Any, Any]] = [
     ("moment", dt.datetime(2024, 2, 29, 1, tzinfo=BERLIN), dt.datetime(2024, 2, 28, 23)),
     ("moment", dt.datetime(2024, 2, 29, 1, tzinfo=UTC), dt.datetime(2024, 2, 29, 1)),
     ("moment", np.datetime64("2024-02-29T10:11:12.123456000"), dt.datetime(2024, 2, 29, 10, 11, 12, 123456)),
+    ("moment", np.datetime64("2024-02-29"), dt.datetime(2024, 2, 29)),
+    ("moment", np.datetime64("2024-02-29T10"), dt.datetime(2024, 2, 29, 10)),
+    ("day", np.datetime64("2024-02-29"), dt.date(2024, 2, 29)),
+    ("day", np.datetime64("2024-02"), dt.date(2024, 2, 1)),
+    ("day", np.datetime64("NaT"), None),
+    ("days", [np.datetime64("2024-02-29"), np.datetime64("NaT")], [dt.date(2024, 2, 29), None]),
     ("moment", pd.Timestamp("2024-02-29T00:11:12", tz="Europe/Berlin"), dt.datetime(2024, 2, 28, 23, 11, 12)),
     ("moment", pd.NaT, None),
     ("long", np.int8(-3), -3),
@@ -111,6 +117,9 @@ REFUSED: list[tuple[str, Any]] = [
     ("moment", dt.datetime(1, 1, 1, tzinfo=BERLIN)),
     ("moment", 0),
     ("moment", np.datetime64(NANOSECONDS)),
+    ("moment", np.datetime64("12024-02-29")),
+    ("day", np.datetime64("12024-02-29")),
+    ("day", np.datetime64("2024-02-29T00:00:00")),
     ("moment", pd.Timestamp(NANOSECONDS)),
     ("word", 1),
     ("word", b"ab"),
@@ -241,6 +250,15 @@ def test_an_arrow_column_that_does_not_fit(db: tm.Database) -> None:
     assert db.version == before
 
 
+def test_a_day_of_numpy_is_a_parameter(db: tm.Database) -> None:
+    db.execute(TABLES)
+    day = np.datetime64("2024-02-29")
+    db.execute("INSERT INTO day VALUES (?)", [day])
+    db.execute("INSERT INTO moment VALUES (?)", [day])
+    assert rows(db.query("SELECT v FROM day WHERE v = ?", [day])) == [(dt.date(2024, 2, 29),)]
+    assert rows(db.query("SELECT v FROM moment WHERE v = ?", [day])) == [(dt.datetime(2024, 2, 29),)]
+
+
 def test_not_a_number_stays_what_it_is(db: tm.Database) -> None:
     db.execute("CREATE TABLE real (v DOUBLE)")
     db.insert("real", [(math.nan,)])
@@ -253,6 +271,12 @@ def test_the_message_says_which_value_and_why(db: tm.Database) -> None:
     for table, value, said in (
         ("whole", 1.5, "1.5 has a fraction"),
         ("whole", 2**31, "2147483648 is out of range"),
+        ("whole", Decimal("1E+1000"), "Decimal('1E+1000') is out of range"),
+        ("long", Decimal("-1E+400"), "Decimal('-1E+400') is out of range"),
+        ("whole", Decimal("1E-1000"), "has a fraction"),
+        ("whole", Decimal("Infinity"), "is no whole number"),
+        ("whole", Decimal("sNaN"), "is no whole number"),
+        ("real", Decimal("1E+1000"), "is out of range"),
         ("money", Decimal("1.555"), "Decimal('1.555') has more than 2 digits after the point"),
         ("money", Decimal("12345.6"), "Decimal('12345.6') is out of range"),
         ("moment", "noon", "'noon' is no ISO 8601 text"),

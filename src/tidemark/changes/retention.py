@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tidemark.algebra.history import CLOCK
 from tidemark.changes.consumers import Consumers
-from tidemark.errors import TidemarkError
+from tidemark.errors import TidemarkError, is_fenced
 from tidemark.snapshots.refresh import Continual
 from tidemark.snapshots.triggers import earlier
 from tidemark.sql.catalog.catalog import View
@@ -110,8 +110,9 @@ class LogKeeper:
             return  # what came before it has seen to that
         try:
             self.keep()
-        except Exception:  # the transaction is committed: what comes after must not fail it
-            _logger.exception("the log could not be looked through")
+        except Exception as error:  # the transaction is committed: what comes after must not fail it
+            if not is_fenced(error):  # which the engine tells once
+                _logger.exception("the log could not be looked through")
 
     def keep(self) -> None:
         """Drop what nobody needs, now."""

@@ -165,6 +165,9 @@ class WritesAhead(Protocol):
 class Unpublished:
     """What has no files that others read."""
 
+    def must_hold(self) -> None:
+        """Nobody takes the place of whoever has it open."""
+
     def frame(self, relation: str, session: object) -> object | None:
         return None
 
@@ -231,9 +234,14 @@ class Engine(Evaluator, Protocol):
     def commit(self, commit: Commit) -> None:
         """Make all of the commit true and durable, or, when it raises a TidemarkError, none of it.
 
-        If it cannot tell, that has the code ``commit_unknown``. After any other exception nothing is promised: who
-        asked must ``load`` again, and sees by the version whether the commit is there.
+        If it cannot tell, or fails in what comes after the commit point, that has the code ``commit_unknown``. After
+        any other exception nothing is promised: who asked must ``load`` again, and sees by the version whether the
+        commit is there.
         """
+        ...
+
+    def must_hold(self) -> None:
+        """Refuse a change (``fenced``) if another writer has taken the place of this one. It costs next to nothing."""
         ...
 
     def changes(self, relation: str, since: int) -> pa.Table:

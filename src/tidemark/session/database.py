@@ -27,7 +27,7 @@ from tidemark.changes.results import Callback, Delivery, Registered, Results, mu
 from tidemark.changes.retention import LIMITS, LogKeeper
 from tidemark.changes.subscription import Quality, Reader, Subscriber, Subscription
 from tidemark.engines.engine import Engine
-from tidemark.errors import TidemarkError
+from tidemark.errors import TidemarkError, is_fenced
 from tidemark.provenance import Answer, Cause
 from tidemark.rules.actions import FIRINGS, FIRINGS_SCHEMA, HostProgram
 from tidemark.rules.detached import DETACHED_TABLE
@@ -59,7 +59,6 @@ from tidemark.state.events import Action, Closed, Committed, Ended, Events, Exec
 from tidemark.state.history import changes_since, content, in_time, must_reach
 from tidemark.state.moved_pairs import paired_since
 from tidemark.state.names import logged_named, must_be_view, query_named, relation_named
-from tidemark.state.outcome import is_fenced
 from tidemark.state.pairs import key_of, relation_keys
 from tidemark.state.rows import Rows
 from tidemark.state.snapshot import snapshot_of
@@ -375,14 +374,20 @@ class Database:
             yield side.store
 
     def _read_through(self, names: Iterable[str]) -> bool:
-        """Bring views that are refreshed on read up to date, unless another caller is changing the database."""
-        if self._turns.own() is not None:
-            self._continual.read(names)
-            return True
-        with self._turn_if_free("a view that is refreshed on read") as is_free:
-            if is_free:
+        """Bring views that are refreshed on read up to date, unless another caller is changing the database, or another
+        writer has taken over."""
+        try:
+            if self._turns.own() is not None:
                 self._continual.read(names)
-            return is_free
+                return True
+            with self._turn_if_free("a view that is refreshed on read") as is_free:
+                if is_free:
+                    self._continual.read(names)
+                return is_free
+        except TidemarkError as error:
+            if is_fenced(error):
+                return False
+            raise
 
     # Rules
 

@@ -162,7 +162,7 @@ def options_of(given: Mapping[str, object] | None) -> dict[str, Any]:
     5.0
     """
     if given is not None and not isinstance(given, Mapping):
-        raise TidemarkError("option", f"options are given by name, in a dict, not as {given!r}")
+        raise TidemarkError("option", f"options are given by name, in a dict, not as a {type(given).__name__}")
     unknown = [name for name in given or {} if name not in OPTIONS]
     if unknown:
         raise TidemarkError(

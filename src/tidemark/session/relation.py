@@ -93,12 +93,15 @@ class Relation:
 
     def pandas(self) -> Any:
         """Its rows as a pandas.DataFrame. Whole numbers and truth values beside NULL are of pandas' types that have
-        one, so that no digit is lost."""
+        one, and arrays are lists, so that no digit is lost."""
         library = _needed("pandas")
         table = self.arrow()
-        kinds = {field.type: _nullable(field.type, library) for field in table.schema}
-        lacking = {column.type for column in table.columns if column.null_count}
-        return table.to_pandas(types_mapper=lambda type_: kinds.get(type_) if type_ in lacking else None)
+        places = [place for place, field in enumerate(table.schema) if pa.types.is_nested(field.type)]
+        found = _flat(table.select([place for place in range(table.num_columns) if place not in places]), library)
+        for place in places:
+            values = library.Series(table.column(place).to_pylist(), index=found.index, dtype=object)
+            found.insert(place, table.column_names[place], values)
+        return found
 
     def polars(self) -> Any:
         """Its rows as a polars.DataFrame."""
@@ -167,6 +170,15 @@ def _cells(table: pa.Table) -> list[list[str]]:
 def _shown(value: object) -> str:
     text = "NULL" if value is None else str(value).replace("\n", "\\n")
     return text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 1]}…"
+
+
+def _flat(table: pa.Table, library: Any) -> Any:
+    """Columns of plain values as a frame."""
+    if not table.num_columns:
+        return library.DataFrame(index=library.RangeIndex(table.num_rows))
+    kinds = {field.type: _nullable(field.type, library) for field in table.schema}
+    lacking = {column.type for column in table.columns if column.null_count}
+    return table.to_pandas(types_mapper=lambda type_: kinds.get(type_) if type_ in lacking else None)
 
 
 def _nullable(type_: pa.DataType, pandas: Any) -> Any:

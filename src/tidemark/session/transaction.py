@@ -22,7 +22,7 @@ from tidemark.algebra.scalar import Row
 from tidemark.calculus.as_of import Block, resolve
 from tidemark.engines.engine import Engine, read_only
 from tidemark.engines.limits import PROCESS
-from tidemark.errors import TidemarkError, too_complex
+from tidemark.errors import TidemarkError, is_fenced, too_complex
 from tidemark.network import Wave
 from tidemark.rules.actions import FIRINGS, HostProgram
 from tidemark.rules.coupling import Reactions
@@ -859,6 +859,7 @@ class Transaction:
     def _must_write(self, what: str) -> None:
         if self.store.is_read_only:
             raise read_only(what)
+        self.store.engine.must_hold()
 
     def must_not_be_doomed(self) -> None:
         if self.failure is not None:
@@ -883,12 +884,13 @@ class Transaction:
         self._close()
         try:
             self._owner.ended(self)
-        except Exception:
+        except Exception as error:
             if not self.is_committed:
                 raise
             # It is committed: what comes after must not fail it, and is made up for.
-            _logger.exception("what follows a transaction could not be done")
-            self.store.doubt()
+            if not is_fenced(error):  # which the engine tells once
+                _logger.exception("what follows a transaction could not be done")
+                self.store.doubt()
 
     def finish(self) -> None:
         """Do what an exception left undone of its end."""

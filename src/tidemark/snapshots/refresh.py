@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -11,7 +12,7 @@ from typing import Final
 import pyarrow as pa
 
 from tidemark.algebra.history import CLOCK
-from tidemark.errors import TidemarkError
+from tidemark.errors import TidemarkError, is_fenced
 from tidemark.network import Wave
 from tidemark.network.lagging import Lagging
 from tidemark.snapshots.agenda import Agenda, Readers, Touched
@@ -188,7 +189,8 @@ class Continual:
 
     def _lose_track(self) -> None:
         """The version is committed: what follows from it must not fail it, and is made up for with the next one."""
-        _logger.exception("continual queries could not be executed")
+        if not is_fenced(sys.exception()):  # which the engine tells once
+            _logger.exception("continual queries could not be executed")
         self._net.clear()
         self._touched.lose(self._store.version)
         self._agenda.ask_all()
@@ -313,8 +315,10 @@ class Continual:
 
     def _failed(self, view: View, standing: Standing, error: TidemarkError, now: dt.datetime) -> None:
         """Keep why an execution failed. It is tried again when the trigger holds after another change."""
-        _logger.warning("%s could not be brought up to date: %s", view.name, error.message)
         self._agenda.asked(view.name, now, is_failed=True)
+        if is_fenced(error):  # which the engine tells once
+            return
+        _logger.warning("%s could not be brought up to date: %s", view.name, error.message)
         known = self.standing(view.name)
         if known.tidemark != standing.tidemark:
             return  # it is committed: what failed came after that, and the tidemark must not go back

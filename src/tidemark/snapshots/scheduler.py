@@ -15,6 +15,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from tidemark.errors import is_fenced
 from tidemark.network import Step, Wave
 from tidemark.sql.catalog.catalog import Catalog, View
 from tidemark.sql.parse.lagging import QUERY
@@ -85,8 +86,9 @@ class Scheduler:
                 with self._turn() as is_free:
                     if is_free:
                         job.run_due()
-            except Exception:
-                _logger.exception("what was due could not be executed")
+            except Exception as error:
+                if not is_fenced(error):  # which the engine tells once
+                    _logger.exception("what was due could not be executed")
 
     def _seconds(self, due: dt.datetime | None) -> float:
         if due is None or self._store.is_closed:

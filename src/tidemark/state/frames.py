@@ -2,19 +2,20 @@
 whatever else speaks the Arrow C stream protocol.
 
 A library is known by its objects, and is never imported here. Of pandas the index is not looked at, and NaN and NaT, by
-which it says that there is no value, are NULL; in other frames NaN is a value of a DOUBLE.
+which it says that there is no value, are NULL, inside of arrays and structs, too; a column that has nothing else is
+NULL of any type. In other frames NaN is a value of a DOUBLE.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from numbers import Real
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemark.errors import TidemarkError
+from tidemark.errors import TidemarkError, library_of
 from tidemark.state.boundary import lent
 
 
@@ -24,6 +25,8 @@ class ArrowStream(Protocol):
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 
+_LIBRARIES: Final = frozenset({"duckdb", "polars"})
+"""Those whose frames may fail when they are asked for their rows, by errors of their own."""
 Columns: TypeAlias = list[tuple[str, "pa.ChunkedArray | list[Any]"]]
 """Columns by name, of Arrow or of Python values; a name may be there twice, which the table's columns tell."""
 
@@ -59,7 +62,8 @@ def taken_over(rows: Any) -> Any:
 
 
 def _is_of(rows: object, library: str) -> bool:
-    return type(rows).__module__.partition(".")[0] == library
+    """Whether its class, or one that this was made from, is a library's."""
+    return any(found.__module__.partition(".")[0] == library for found in type(rows).__mro__)
 
 
 def _as_arrow(rows: Any, relation: str) -> pa.Table:
@@ -69,19 +73,33 @@ def _as_arrow(rows: Any, relation: str) -> pa.Table:
         return pa.Table.from_batches([rows])
     if is_of_spark(rows):
         try:
-            return rows.toArrow()
+            return _without_void(rows).toArrow()
         except Exception as error:
             reason = next(iter(str(error).splitlines()), type(error).__name__)
             raise TidemarkError("type", f"Spark gives no rows for {relation!r}: {reason}") from error
     try:
         return pa.RecordBatchReader.from_stream(rows).read_all()
-    except (pa.ArrowException, TypeError, ValueError) as error:
+    except Exception as error:
+        if not isinstance(error, pa.ArrowException | TypeError | ValueError) and library_of(error) not in _LIBRARIES:
+            raise
         reason = next(iter(str(error).splitlines()), type(error).__name__)
+        if "already been closed" in reason:
+            reason = "its connection is closed"
         raise TidemarkError(
             "type",
             f"what a {type(rows).__name__} gives is no table for {relation!r}: {reason}",
             hint="a frame has the columns of the table, by name",
         ) from error
+
+
+def _without_void(frame: Any) -> Any:
+    """A Spark DataFrame whose arrays of nothing, as ``array()`` makes them, may have NULLs: Arrow knows no others."""
+    kinds = frame.dtypes
+    if not any("void" in kind for _, kind in kinds) or len({name for name, _ in kinds}) < len(kinds):
+        return frame
+    quoted = [f"`{name.replace('`', '``')}`" for name in frame.columns]
+    cells = zip(quoted, kinds, strict=True)
+    return frame.selectExpr(*(f"CAST({q} AS {kind}) AS {q}" if "<void>" in kind else q for q, (_, kind) in cells))
 
 
 def _must_be_whole(rows: pa.Table, relation: str) -> None:
@@ -116,17 +134,27 @@ def _taken(series: Any, name: str, relation: str) -> pa.ChunkedArray | list[Any]
 
 
 def _of_series(series: Any) -> pa.ChunkedArray | list[Any]:
+    if bool(series.isna().all()):
+        return pa.chunked_array([pa.nulls(len(series))])  # whatever type pandas has for it
     if series.dtype == object:
         return [_of_object(value) for value in series]
     made = pa.Array.from_pandas(series)
     column = made if isinstance(made, pa.ChunkedArray) else pa.chunked_array([made])
     if pa.types.is_floating(column.type):
         return pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
-    return column
+    return [_of_object(value) for value in column.to_pylist()] if pa.types.is_nested(column.type) else column
 
 
 def _of_object(value: Any) -> Any:
     """A value as Python has it: pandas has several that stand for none."""
-    if type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, Real) and value != value):
+    kind = type(value).__name__
+    if kind in ("NAType", "NaTType") or (isinstance(value, Real) and value != value):
         return None
-    return value.tolist() if type(value).__name__ == "ndarray" else value
+    if kind == "ndarray":  # of which a time is no number
+        return [_of_object(part) for part in (value if value.dtype.kind == "M" else value.tolist())]
+    if isinstance(value, list | tuple):
+        parts = [_of_object(part) for part in value]
+        return tuple(parts) if isinstance(value, tuple) else parts
+    if isinstance(value, Mapping):
+        return {name: _of_object(part) for name, part in value.items()}
+    return value

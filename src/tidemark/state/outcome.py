@@ -35,11 +35,6 @@ def is_undone(error: BaseException) -> bool:
     return isinstance(error, TidemarkError) and error.code != COMMIT_UNKNOWN
 
 
-def is_fenced(error: BaseException) -> bool:
-    """Whether another writer has taken the place of this one, so that what is stored is not its own any more."""
-    return isinstance(error, TidemarkError) and error.code == "fenced"
-
-
 def unknown(version: int, error: BaseException) -> TidemarkError:
     """Storage cannot be read, so nobody knows whether a commit is there."""
     return TidemarkError(

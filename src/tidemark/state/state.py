@@ -18,7 +18,7 @@ import pyarrow as pa
 from tidemark.algebra.history import CLOCK
 from tidemark.analysis.autonomy.dml import AnalysedStatement
 from tidemark.engines.engine import Engine
-from tidemark.errors import TidemarkError
+from tidemark.errors import TidemarkError, is_fenced
 from tidemark.network import Network, Wave, propagate
 from tidemark.sql.bind.changes import BoundChange
 from tidemark.sql.catalog.catalog import RULE_TABLES, Catalog
@@ -31,7 +31,7 @@ from tidemark.state.facts import Boundaries, analysed, known_between, known_of, 
 from tidemark.state.fill import refill, unkept
 from tidemark.state.interruption import Stopping
 from tidemark.state.names import tell_of_reserved_names
-from tidemark.state.outcome import Outcome, Underway, is_fenced, is_undone, not_written, unknown, unreadable
+from tidemark.state.outcome import Outcome, Underway, is_undone, not_written, unknown, unreadable
 from tidemark.state.tidemarks import Notes
 from tidemark.state.times import CommitTimes, RememberedLaps
 from tidemark.state.transition import Transition, as_altered, network_of
@@ -253,6 +253,19 @@ class Store:
         """Something failed that is not to be told: memory may not be what is stored until it was read again."""
         self._has_doubt = True
 
+    @contextmanager
+    def _doubtful(self) -> Iterator[None]:
+        """Around what leaves memory in doubt if it fails; but not if it was refused because another writer has taken
+        over."""
+        had_doubt, self._has_doubt = self._has_doubt, True
+        try:
+            yield
+        except TidemarkError as error:
+            if is_fenced(error):
+                self._has_doubt = had_doubt
+            raise
+        self._has_doubt = had_doubt
+
     @property
     def last_version(self) -> int:
         """The last committed version. It does not wait for who is at work, and is read anew if nobody is sure of it."""
@@ -449,24 +462,20 @@ class Store:
 
     def forget(self, log: Mapping[str, Forgetting], traces: int, notes: Mapping[str, str | None], oldest: int) -> None:
         """Drop what is logged, and traces, and keep notes; see ``Engine.forget``."""
-        had_doubt, self._has_doubt = self._has_doubt, True
-        self.engine.forget(log, traces, notes, oldest)
-        self.notes.take(notes)
-        self.times.forget(oldest)
-        self._has_doubt = had_doubt
+        with self._doubtful():
+            self.engine.forget(log, traces, notes, oldest)
+            self.notes.take(notes)
+            self.times.forget(oldest)
 
     def checkpoint(self) -> bool:
         """Bring the files that others read to the last version; see ``Engine.checkpoint``."""
-        had_doubt, self._has_doubt = self._has_doubt, True
-        is_done = self.engine.checkpoint()
-        self._has_doubt = had_doubt
-        return is_done
+        with self._doubtful():
+            return self.engine.checkpoint()
 
     def publish(self, relation: str | None) -> None:
         """Bring what others read of relations to the last version; see ``Engine.publish``."""
-        had_doubt, self._has_doubt = self._has_doubt, True
-        self.engine.publish(relation)
-        self._has_doubt = had_doubt
+        with self._doubtful():
+            self.engine.publish(relation)
 
     def must_be_open(self) -> None:
         if self.is_closed:

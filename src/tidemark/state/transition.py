@@ -346,6 +346,9 @@ class _Altered:
 
     # What is said of the database
 
+    def must_hold(self) -> None:
+        self._engine.must_hold()
+
     def rows(self, relation: str) -> int:
         return self._engine.rows(relation)
 

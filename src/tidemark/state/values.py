@@ -133,7 +133,11 @@ def plain(value: Any) -> Any:
         return taken(value, VARCHAR)
     if getattr(value, "dtype", None) == "bool":
         return bool(value)
-    if isinstance(value, dt.datetime) or (hasattr(value, "dtype") and not isinstance(value, Integral | Real)):
+    if hasattr(value, "dtype") and not isinstance(value, Integral | Real):  # a time of numpy
+        if value == value and value.dtype.kind == "M":
+            value = _from_numpy(value)
+        return taken(value, TIMESTAMP if isinstance(value, dt.datetime) or not isinstance(value, dt.date) else DATE)
+    if isinstance(value, dt.datetime):
         return taken(value, TIMESTAMP)
     if isinstance(value, dt.date):
         return taken(value, DATE)
@@ -186,7 +190,7 @@ def _integer(value: Any, type: Type) -> int:
 
 
 def _whole(number: Decimal | float) -> int:
-    if not math.isfinite(number):
+    if not (number.is_finite() if isinstance(number, Decimal) else math.isfinite(number)):
         raise Unfit(f"{number!r} is no whole number")
     if isinstance(number, Decimal) and not number.is_zero() and number.adjusted() > 40:
         raise Unfit(f"{number!r} is out of range")  # before thousands of digits are written out
@@ -203,6 +207,8 @@ def _double(value: Any) -> float:
         nearest = float(number)
     except OverflowError as error:
         raise Unfit(f"{value!r} is out of range") from error
+    if math.isinf(nearest) and (isinstance(number, int) or number.is_finite()):
+        raise Unfit(f"{value!r} is out of range")
     # Of 0.1 a DOUBLE has the nearest number, which shows the same digits; of others it has all that there are.
     if number not in (Decimal(repr(nearest)), Decimal(nearest)):
         raise Unfit(f"{value!r} has more digits than a DOUBLE keeps")
@@ -263,9 +269,13 @@ def _time(value: Any, type: Type) -> dt.date | None:
 
 
 def _from_numpy(value: Any) -> Any:
+    """A time of numpy as Python has it: one of whole days, months or years is a date. Of nanoseconds Arrow knows."""
+    found = value.item() if value.dtype.kind == "M" else None
+    if isinstance(found, dt.date):
+        return found
     try:
         return pa.array([value])[0].as_py()
-    except (pa.ArrowException, ValueError) as error:
+    except (pa.ArrowException, ValueError, TypeError) as error:
         raise Unfit(f"{value!r} is no time of microseconds") from error
 
 

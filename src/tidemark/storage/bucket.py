@@ -3,8 +3,9 @@
 Objects are put whole, and a log entry by a conditional put, which fails if something is there: that is all that a lake
 asks of a store. What this process writes and reads lies in a *slot*, a folder of this machine that it has for itself
 while the lake is open, and that the next one who opens the lake here finds again. Files are never changed once they are
-named, so that one in a slot is right or is fetched once more; their sizes and checksums stand in the records. A slot
-holds nothing that is not in the bucket, and may be removed whenever nobody has the lake open.
+named, so that one in a slot is right or is fetched once more: sizes and checksums of data files stand in the records,
+those of all others beside the slot. A slot holds nothing that is not in the bucket, and may be removed whenever nobody
+has the lake open.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import datetime as dt
 import errno
 import fcntl
 import hashlib
+import json
 import os
 import re
 import time
 import uuid
+import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -31,7 +34,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import ObjectStore, from_url
 
 from tidemark.errors import TidemarkError
-from tidemark.storage.disk import first_line
+from tidemark.storage.disk import checksum_of, first_line, replace
 from tidemark.storage.store import Listed
 
 OWN: Final = frozenset({"cache", "spark"})
@@ -45,6 +48,12 @@ PAUSE_SECONDS: Final = 0.2
 LOG: Final = "_delta_log"
 _URL: Final = re.compile(r"(?i)(s3a?|gs|abfss?)://([^/]+)((?:/[^/]+)*)/*")
 _REFUSED: Final = re.compile(r"[\[\]{}*?^|%\\#\x00-\x20\x7f]|(?<=/)\.\.?(?=/|$)")
+
+
+_GIVE: Final = (
+    "give them in options={'storage': {…}}, for S3 access_key_id, secret_access_key, region and endpoint, "
+    "or in the environment (AWS_ACCESS_KEY_ID …)"
+)
 
 
 @dataclass(frozen=True)
@@ -83,6 +92,10 @@ def place_of(url: str, storage: Mapping[str, str]) -> Place:
     's3://bucket/some/lake'
     """
     found = _URL.fullmatch(url)
+    if found is not None and (":" in found[2] or ("@" in found[2] and not found[1].lower().startswith("abfs"))):
+        raise TidemarkError(
+            "target", f"the url of a lake, {found[1]}://…, has no user and no password in it", hint=_GIVE
+        )
     if found is None or _REFUSED.search(url.partition("://")[2]):
         raise TidemarkError(
             "target",
@@ -90,7 +103,10 @@ def place_of(url: str, storage: Mapping[str, str]) -> Place:
             hint="write s3://bucket/lake; names have no spaces and none of [ ] { } * ? ^ | % # \\",
         )
     scheme = {"s3a": "s3", "abfs": "abfss"}.get(found[1].lower(), found[1].lower())
-    return Place(scheme, found[2], found[3], tuple(sorted(storage.items())))
+    place = Place(scheme, found[2], found[3], tuple(sorted(storage.items())))
+    if "@" in place.endpoint:
+        raise TidemarkError("option", "an endpoint has no user and no password in its url", hint=_GIVE)
+    return place
 
 
 def client_of(place: Place, *, is_patient: bool) -> ObjectStore:
@@ -130,10 +146,6 @@ _CREDENTIALS: Final = re.compile(
     r"(?i)credential|metadata (endpoint|service)|169\.254\.169\.254|metadata\.google|security token|no such host"
 )
 _DENIED: Final = re.compile(r"\b40[13] (Forbidden|Unauthorized)|AccessDenied|SignatureDoesNotMatch|InvalidAccessKeyId")
-_GIVE: Final = (
-    "give them in options={'storage': {…}}, for S3 access_key_id, secret_access_key, region and endpoint, "
-    "or in the environment (AWS_ACCESS_KEY_ID …)"
-)
 
 
 def told(error: BaseException, place: Place) -> TidemarkError:
@@ -183,13 +195,49 @@ class Slot:
         while (lock := _locked(folder / f"{number}.lock")) is None:
             number += 1
         self._lock: IO[str] | None = lock
-        self.root = folder / str(number)
+        self.root, self.known = folder / str(number), folder / f"{number}.known"
         self.root.mkdir(exist_ok=True)
+
+    @property
+    def is_open(self) -> bool:
+        return self._lock is not None
 
     def close(self) -> None:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What a file in the slot was when it came: the tag that the store gave it, its size and its checksum. Whatever
+    becomes of it there, who brings it to this machine once more goes by that."""
+
+    tag: str | None
+    size: int
+    checksum: int
+
+    def is_at(self, path: Path) -> bool:
+        return _size(path) == self.size and checksum_of(path) == (self.size, self.checksum)
+
+
+def _read_known(slot: Slot) -> dict[Path, _Known]:
+    """What the last process knew that closed the slot."""
+    try:
+        said = json.loads(slot.known.read_bytes())
+        return {slot.root / name: _Known(*about) for name, about in said.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}  # everything is brought anew that has no checksum elsewhere
+
+
+def _write_known(slot: Slot, known: Mapping[Path, _Known]) -> None:
+    said = {
+        path.relative_to(slot.root).as_posix(): [about.tag, about.size, about.checksum]
+        for path, about in known.items()
+        if path.exists()
+    }
+    with suppress(OSError):
+        replace(slot.known, json.dumps(said).encode())
 
 
 def _user_cache() -> Path:
@@ -222,8 +270,7 @@ class Bucket:
         self.root = self._slot.root
         self.is_far = False
         self._touched: dict[Path, float] = {}
-        self._tags: dict[Path, str | None] = {}
-        """Of what is in the slot: the tags that the store gave it."""
+        self._known = _read_known(self._slot)
 
     @property
     def url(self) -> str:
@@ -231,6 +278,8 @@ class Bucket:
 
     def close(self) -> None:
         if self._slot is not None:
+            if self._slot.is_open:
+                _write_known(self._slot, self._known)
             self._slot.close()
 
     def spark_url(self, path: Path) -> str:
@@ -317,12 +366,14 @@ class Bucket:
         draft = self._draft(path)
         try:
             found = obstore.get(self._client, self._key(path))
+            size, checksum = 0, 0
             with open(draft, "wb") as file:
                 for chunk in found.stream(min_chunk_size=CHUNK_BYTES):
+                    size, checksum = size + len(chunk), zlib.crc32(chunk, checksum)
                     file.write(chunk)
             os.utime(draft, (time.time(), found.meta["last_modified"].timestamp()))
             draft.replace(path)
-            self._tags[path] = found.meta["e_tag"]
+            self._known[path] = _Known(found.meta["e_tag"], size, checksum)
         except FileNotFoundError as error:
             if _names_no_bucket(error):
                 raise
@@ -331,15 +382,17 @@ class Bucket:
             draft.unlink(missing_ok=True)
 
     def has(self, path: Path, about: Listed) -> bool:
-        if _size(path) != about.size:
+        known = self._known.get(path)
+        if known is None or known.size != about.size:
             return False
-        return path.parent.name != LOG or (about.tag is not None and self._tags.get(path) == about.tag)
+        is_it = path.parent.name != LOG or (about.tag is not None and known.tag == about.tag)
+        return is_it and known.is_at(path)
 
     def keep(self, path: Path, data: bytes) -> None:
         self._kept(path, data, None)
 
     def _kept(self, path: Path, data: bytes, tag: str | None) -> None:
-        self._tags[path] = tag
+        self._known[path] = _Known(tag, len(data), zlib.crc32(data))
         draft = self._draft(path)
         try:
             draft.write_bytes(data)

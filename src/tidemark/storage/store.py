@@ -86,7 +86,8 @@ class Store(Protocol):
         is brought anew."""
 
     def has(self, path: Path, about: Listed) -> bool:
-        """Whether what was listed is below ``root``. The names of log entries do not tell what is in them."""
+        """Whether what was listed is below ``root``, as it came here. The names of log entries do not tell what is in
+        them."""
 
     def keep(self, path: Path, data: bytes) -> None:
         """Have below ``root`` what was read of a file."""

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tidemark.engines.engine import Checked
 from tidemark.engines.spark.delta_log import LOG, standing_from
-from tidemark.engines.spark.integrity import mirror, problem_of
+from tidemark.engines.spark.integrity import bring, mirror, problem_of
 from tidemark.engines.spark.lake import FORMAT, OWN, Lake, marker_text, seals_path
 from tidemark.engines.spark.load import files_of
 from tidemark.engines.spark.records import DataFile
@@ -57,7 +57,7 @@ def begin(lake: Lake, target: Path, files: Iterable[Needed], sealed: Iterable[Pa
     seals = {path.relative_to(lake.root).as_posix(): _seal(lake, path) for path in sealed}
     wanted = [*files, *(Needed(name, seal.size, seal.checksum) for name, seal in seals.items())]
     held = lake.backing / uuid.uuid4().hex
-    lake.store.fetch((lake.root / file.path, file.size) for file in wanted)
+    bring(lake.store, [(lake.root / file.path, file.size, file.checksum) for file in wanted])
     try:
         for file in wanted:
             link = held / file.path
@@ -138,7 +138,9 @@ def _checked(lake: Lake, tell: Callable[[str], None]) -> Checked:
         tail = tail_of(lake.transactions, lake.seals)
         lake.seals.owe(tail.whole)  # which needs no seal to be known as whole
         base = verify_transactions(lake.transactions, lake.seals)
-        stored = StoredTransactions(lake.transactions, Options(), standing_from(lake.transactions, base, tail.last))
+        stored = StoredTransactions(
+            lake.transactions, Options(), standing_from(lake.transactions, base, tail.last), lake.store
+        )
         verify_parts(lake.transactions, stored.parts, lake.seals)
         rows = stored.rows()
     except TidemarkError as error:
@@ -164,7 +166,8 @@ def _stored(rows: list[TransactionRow]) -> dict[str, Relation]:
 
 
 def _of_relation(lake: Lake, relation: Relation, files: set[DataFile]) -> Iterator[str]:
-    lake.store.fetch((lake.root / relation.directory / file.path, file.size_bytes) for file in files)
+    folder = lake.root / relation.directory
+    bring(lake.store, [(folder / file.path, file.size_bytes, file.checksum) for file in files])
     for file in sorted(files, key=lambda file: file.path):
         problem = problem_of(lake.root, relation.directory, file)
         if problem is not None:

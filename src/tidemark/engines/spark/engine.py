@@ -51,7 +51,7 @@ from tidemark.engines.spark.frames import Intake, relation_frame
 from tidemark.engines.spark.in_process import InProcess, read_rows
 from tidemark.engines.spark.inline import Log, later_than, logged_changes
 from tidemark.engines.spark.integrity import Verified
-from tidemark.engines.spark.lake import Lake, local_path
+from tidemark.engines.spark.lake import Lake, explained, local_path
 from tidemark.engines.spark.load import (
     clear,
     files_of,
@@ -71,7 +71,7 @@ from tidemark.engines.spark.session import Options, local_session, require_java
 from tidemark.engines.spark.stage import Stager, Staging
 from tidemark.engines.spark.statements import Statements
 from tidemark.engines.spark.transactions import COMMIT_UNKNOWN, TransactionRow
-from tidemark.errors import TidemarkError
+from tidemark.errors import TidemarkError, is_fenced
 from tidemark.storage import delta as deltas
 from tidemark.storage.arrangements import MOST_OF_ONE_KEY, Arrangements, no_arrangements, shared
 from tidemark.storage.batches import Batch, Numbers, Vector, empty_batch
@@ -139,7 +139,7 @@ def _name(relation: str) -> str:
 
 
 _logger = logging.getLogger("tidemark.spark")
-_MISSED: Final = frozenset({"damaged", "storage_failed", "internal"})
+_MISSED: Final = frozenset({"damaged", "storage_failed", "evaluation_failed", "internal"})
 
 
 class Place:
@@ -147,7 +147,19 @@ class Place:
     that the overtaken one still knows of. ``must_hold`` raises ``fenced`` if somebody has."""
 
     def __init__(self, must_hold: Callable[[], None]) -> None:
-        self._lock, self._must_hold = threading.RLock(), must_hold
+        self._lock, self._must_hold, self._is_changing = threading.RLock(), must_hold, False
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """The lock, for what changes something: a writer that was overtaken is told so, and readers only what they
+        miss."""
+        with self._lock:
+            before, self._is_changing = self._is_changing, True
+            try:
+                with self:
+                    yield
+            finally:
+                self._is_changing = before
 
     def __enter__(self) -> None:
         self._lock.acquire()
@@ -163,8 +175,15 @@ class Place:
         try:
             self._must_hold()
         except TidemarkError as found:
-            if found.code == "fenced":
+            if not is_fenced(found):
+                return
+            if self._is_changing:
                 raise found from error
+            raise TidemarkError(
+                "version",
+                "what this connection reads is not there any more: another writer has taken over, and has removed it",
+                hint="connect again, and read the last version",
+            ) from error
 
 
 @dataclass(frozen=True)
@@ -233,6 +252,8 @@ class SparkEngine:
         self._is_loaded = self._is_unsure = self._closed = False
         self._named: tuple[int, Staging] | None = None
         """Files that the record of a sequence number names, if that is there: nobody knows yet."""
+        self._sequence = 0
+        """That of the last record which memory has followed."""
 
     @property
     def statements(self) -> int:
@@ -258,11 +279,43 @@ class SparkEngine:
                 if self._is_unsure:
                     return self.load()
                 return loaded
-            self._transactions = self._opened_transactions()
-            if self._named is not None and self._transactions.sequence < self._named[0]:
-                self._named[1].discard()
-            self._named = None
+            if self._is_overtaken():
+                return self._last_own()
+            try:
+                self._transactions = self._opened_transactions()
+                if self._named is not None and self._transactions.sequence < self._named[0]:
+                    self._named[1].discard()
+                self._named = None
+                return self._read()[1]
+            except (TidemarkError, OSError):
+                if self._is_overtaken():  # just now
+                    return self._last_own()
+                raise
+
+    def _is_overtaken(self) -> bool:
+        """Whether another writer has taken the place of this one, of whose records then all are known."""
+        try:
+            self._transactions.know_own()
+        except TidemarkError as error:
+            if is_fenced(error):
+                return True
+            raise
+        return False
+
+    def _last_own(self) -> Loaded:
+        """What this writer has committed, of which nothing changes any more. What cannot be read is told once: memory
+        stays as it is."""
+        named, self._named = self._named, None
+        known, self._sequence = self._sequence, self._transactions.sequence
+        self._is_unsure = False
+        if known != self._sequence:
             return self._read()[1]
+        if named is not None and not self._transactions.is_followed:
+            raise TidemarkError(COMMIT_UNKNOWN, "another writer has taken over, and has removed the end of the log")
+        return Loaded(self.version, (), dict(self._notes))
+
+    def must_hold(self) -> None:
+        self._transactions.must_hold()
 
     def _must_hold(self) -> None:
         self._transactions.must_hold(is_asked=True)
@@ -283,6 +336,7 @@ class SparkEngine:
         self._forgotten = forgotten_after(row.record for row in rows)
         self._kept = kept_after(rows, self._transactions.cells)
         self._notes, self.version = notes, self._transactions.version()
+        self._sequence = self._transactions.sequence
         self._is_unsure = False
         self._publications.begin(self.version)
         if self.arrangements is not None:
@@ -380,7 +434,7 @@ class SparkEngine:
             return self._statements.explain(self._reading(plan), given, self._relations)
 
     def commit(self, commit: Commit) -> None:
-        with self._lock:
+        with self._lock.changing():
             if commit.version <= self.version:
                 raise ValueError(f"version {commit.version} is not after {self.version}")
             self._transactions.must_hold()  # before anything is written for it
@@ -394,21 +448,30 @@ class SparkEngine:
                 staging.is_named = True
                 row = (staged.record, commit.time, commit.trace, staged.inline)
                 self._append(staging, lambda: self._transactions.append(*row))
-            before, self._relations = self._relations, after
-            self.version = commit.version
-            take_notes(self._notes, commit.notes)
-            for name in (*commit.dropped, *(creation.relation for creation in commit.created)):
-                self._forgotten.pop(name, None)
-                self._kept.pop(name, None)
-            self._announce()
-            others = [*commit.dropped, *(creation.relation for creation in commit.created)]
-            others += [alteration.relation for alteration in commit.altered]
-            self._publications.committed(commit.deltas, others)
-            self._after_commit(staged.record, before)
-            if self._is_unsure:
-                self.load()
-            else:
-                self._arrange(commit)
+            try:
+                self._follow(commit, staged.record, after)
+            except (TidemarkError, OSError) as error:
+                said = error.message if isinstance(error, TidemarkError) else str(error)
+                raise TidemarkError(COMMIT_UNKNOWN, f"what follows the commit failed: {said}") from error
+
+    def _follow(self, commit: Commit, record: Committed, after: Relations) -> None:
+        """Let memory be what is committed, and do what comes after the commit point."""
+        before, self._relations = self._relations, after
+        self.version = commit.version
+        take_notes(self._notes, commit.notes)
+        for name in (*commit.dropped, *(creation.relation for creation in commit.created)):
+            self._forgotten.pop(name, None)
+            self._kept.pop(name, None)
+        self._announce()
+        self._sequence = self._transactions.sequence
+        others = [*commit.dropped, *(creation.relation for creation in commit.created)]
+        others += [alteration.relation for alteration in commit.altered]
+        self._publications.committed(commit.deltas, others)
+        self._after_commit(record, before)
+        if self._is_unsure:
+            self.load()
+        else:
+            self._arrange(commit)
 
     def _arrange(self, commit: Commit) -> None:
         """Let arrangements follow what is committed, and build those that are wanted."""
@@ -453,7 +516,7 @@ class SparkEngine:
     def forget(
         self, log: Mapping[str, Forgetting], traces: int, notes: Mapping[str, str | None], oldest: int = 0
     ) -> None:
-        with self._lock:
+        with self._lock.changing():
             marks = {name: forgetting.up_to for name, forgetting in log.items()}
             record = Noted(self.version, dict(notes), marks, traces)
             kept = {name: part.kept for name, part in log.items() if part.kept is not None and part.kept.num_rows}
@@ -463,6 +526,7 @@ class SparkEngine:
             self._forgotten.update(marks)
             self._kept = {**{name: rows for name, rows in self._kept.items() if name not in log}, **kept}
             self._announce()
+            self._sequence = self._transactions.sequence
             if log:
                 self._try("drop what is forgotten", partial(self._drop_forgotten, oldest), is_risky=True)
             self._try("compact the transactions", self._transactions.compact_if_due, is_risky=True)
@@ -488,7 +552,8 @@ class SparkEngine:
     def checkpoint(self) -> bool:
         """Every tail goes into base files, and every relation's own Delta log says so. Of small rows of transactions
         that have become many one file is made."""
-        with self._lock:
+        with self._lock.changing():
+            self._must_hold()
             others = [relation for relation in self._relations.values() if not is_published(relation)]
             for error in self._merge_tails(others):
                 raise error
@@ -497,19 +562,20 @@ class SparkEngine:
             return True
 
     def publish(self, relation: str | None = None) -> None:
-        with self._lock:
+        with self._lock.changing():
+            self._must_hold()
             names = None if relation is None else {relation}
             for error in self._publish_waiting(names):
                 raise error
 
     def staged(self, relation: str, frame: object) -> Rows | None:
-        with self._lock:
+        with self._lock.changing():
             self._must_be_open()
             self._transactions.must_hold()
             return self._intake.taken(cast("DataFrame", frame), self._relations[relation])
 
     def compared(self, relation: str, plan: Plan, given: Mapping[str, pa.Table]) -> Rows:
-        with self._lock:
+        with self._lock.changing():
             reached = self._reading(plan)
             return self._intake.compared(reached, given, self._relations[relation], self._relations)
 
@@ -587,7 +653,7 @@ class SparkEngine:
 
     def merge(self, relation: str) -> None:
         """Fold the relation's tail into its base files now, so that foreign readers see the last version."""
-        with self._lock:
+        with self._lock.changing():
             for error in self._merge_tails([self._relations[relation]]):
                 raise error
             self._publish_settled([self._relations[relation]])
@@ -628,7 +694,7 @@ class SparkEngine:
             # What was interrupted is done when it is closed again.
             is_open, self._closed = not self._closed, True
             try:
-                if is_open and self._is_loaded and self.options.publish is not None:
+                if is_open and self._is_loaded and self.options.publish is not None and not self._lake.is_lost:
                     self._try("publish what waits", self._publish_waiting)
                 self._lending.close(SparkSnapshot.interrupt)
                 self._statements.close()
@@ -695,6 +761,7 @@ class SparkEngine:
             self._append(staging, lambda: self._transactions.append_merges(records, dt.datetime.now(dt.UTC)))
         self._relations = after
         self._announce()
+        self._sequence = self._transactions.sequence
         return failures
 
     # What other readers see (``publish.py``). Of ours nothing depends on it.
@@ -706,7 +773,8 @@ class SparkEngine:
         try:
             failures = self._merge_tails(chosen)
         except Exception as error:
-            self._is_unsure = True  # nobody knows what is stored before it was read again
+            error = explained(error, self._must_hold)
+            self._is_unsure |= not is_fenced(error)  # nobody knows what is stored before it was read again
             for relation in chosen:
                 self._publications.failed(relation.name, error)
             failures = [error]
@@ -772,7 +840,9 @@ class SparkEngine:
         """Do what may fail. After a failure of what is risky nobody knows what is stored, before it was read again."""
         try:
             action()
-        except Exception:
+        except Exception as error:
+            if is_fenced(explained(error, self._must_hold)):  # which is told once, and leaves everything as it was
+                return
             # It is tried again after a later commit or at the next opening.
             _logger.warning("could not %s", what, exc_info=True)
             self._is_unsure |= is_risky

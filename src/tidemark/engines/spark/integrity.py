@@ -95,6 +95,18 @@ def problem_of(root: Path, directory: str, file: DataFile) -> TidemarkError | No
     return None
 
 
+def bring(store: Store, wanted: Sequence[tuple[Path, int, int | None]]) -> None:
+    """Have files of these sizes and checksums on this machine, as far as they are there for good."""
+    store.fetch((path, size) for path, size, _ in wanted)
+    if store.is_local:
+        return
+
+    def is_other(path: Path, size: int, checksum: int | None) -> bool:
+        return checksum is not None and path.is_file() and checksum_of(path) != (size, checksum)
+
+    store.fetch([(path, size) for path, size, checksum in wanted if is_other(path, size, checksum)], is_stale=True)
+
+
 TRIES: Final = 5
 """So often a log is looked at that somebody else rewrites meanwhile."""
 

@@ -24,7 +24,7 @@ import re
 import shutil
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -35,7 +35,7 @@ from tidemark.engines.opening import must_be_a_place
 from tidemark.engines.spark.delta_log import LOG, checkpoints, standing_from
 from tidemark.engines.spark.integrity import mirror
 from tidemark.engines.spark.seals import LAST_CHECKPOINT, Seals, damaged
-from tidemark.errors import TidemarkError
+from tidemark.errors import TidemarkError, is_fenced
 from tidemark.storage.disk import replace
 from tidemark.storage.holder import FileHolder, Heartbeat
 from tidemark.storage.store import LocalStore, Store, is_url
@@ -118,6 +118,8 @@ class Lake:
         self.is_sealed = True
         self.epoch = 0
         """That of the writer, once it has taken one."""
+        self.is_lost = False
+        """Whether another writer has taken its place, as far as this one has seen."""
         self._format: int | None = None
         self._holder: FileHolder | Heartbeat | None = None
         self._scratch: Path | None = None
@@ -396,6 +398,16 @@ def _without_patterns(path: Path) -> Path:
             hint="rename the folder, or choose another",
         )
     return path
+
+
+def explained(error: Exception, must_hold: Callable[[], None]) -> Exception:
+    """The error, or that another writer has taken over (``fenced``): that removes files which the one before knows."""
+    try:
+        must_hold()
+    except TidemarkError as found:
+        if is_fenced(found):
+            return found
+    return error
 
 
 def _not_a_lake(root: Path | str, reason: str) -> TidemarkError:

@@ -33,13 +33,13 @@ from tidemark.engines.spark import delta_table
 from tidemark.engines.spark.delta_log import LOG, Action, entry_path, stamped
 from tidemark.engines.spark.delta_table import Added, Standing, standing_of
 from tidemark.engines.spark.integrity import mirror
-from tidemark.engines.spark.lake import Lake
+from tidemark.engines.spark.lake import Lake, explained
 from tidemark.engines.spark.records import DataFile
 from tidemark.engines.spark.relations import Relation, Relations
 from tidemark.engines.spark.seals import LAST_CHECKPOINT, Seal, no_panic, seal_published, verify_published
 from tidemark.engines.spark.session import Options
 from tidemark.engines.spark.stage import expand
-from tidemark.errors import TidemarkError
+from tidemark.errors import TidemarkError, is_fenced
 from tidemark.storage import delta as deltas
 from tidemark.storage.delta import as_rows
 from tidemark.storage.disk import sync
@@ -187,8 +187,8 @@ class Publisher:
     def _sealed(self, path: Path, data: bytes) -> None:
         try:
             self.lake.seals.put({path: Seal(len(data), zlib.crc32(data))})
-        except OSError:
-            _logger.warning("%s could not be sealed", path.name, exc_info=True)
+        except OSError as error:
+            self._warn(error, "%s could not be sealed", path.name)
 
     def _checkpointed(self, table: Path, standing: Standing) -> Standing:
         """With a checkpoint of the last entry, and without entries that nobody needs before it. The publication does
@@ -204,9 +204,13 @@ class Publisher:
             # at the names in the folder.
             self.lake.store.remove([point / LAST_CHECKPOINT])
             self._clean(table)
-        except Exception:
-            _logger.warning("%s could not get a checkpoint", table.name, exc_info=True)
+        except Exception as error:
+            self._warn(error, "%s could not get a checkpoint", table.name)
         return replace(standing, checkpoint=standing.entry)
+
+    def _warn(self, error: Exception, words: str, name: str) -> None:
+        if not is_fenced(explained(error, self.must_hold)):  # which is told once
+            _logger.warning(words, name, exc_info=error)
 
     def _clean(self, table: Path) -> None:
         self.must_hold()
@@ -295,6 +299,8 @@ class Publications:
 
     def idle_after(self, relations: Relations) -> float | None:
         """How many seconds after the last commit something is due that nobody waits for; None if nothing is."""
+        if self.publisher.lake.is_lost:
+            return None
         seconds = self.pace.idle_after(has_failed=bool(self.errors))
         if seconds is None:
             return None
@@ -328,7 +334,9 @@ class Publications:
 
     def failed(self, name: str, error: Exception) -> None:
         """A publication that failed is told, and tried again after a while. It fails no commit."""
-        _logger.warning("could not publish %s", name, exc_info=error)
+        error = explained(error, self.publisher.must_hold)
+        if not is_fenced(error):  # which is told once
+            _logger.warning("could not publish %s", name, exc_info=error)
         self.errors[name] = error.message if isinstance(error, TidemarkError) else f"{type(error).__name__}: {error}"
 
     def shown(self, relations: Relations, version: int) -> list[Publication]:

@@ -86,6 +86,9 @@ class LakeReader(SparkEngine):
     def _must_hold(self) -> None:
         """It has no place that anybody could take."""
 
+    def must_hold(self) -> None:
+        """The same."""
+
     def load(self) -> Loaded:
         with self._lock:
             rows, found, notes, version = self._latest()

@@ -45,7 +45,7 @@ from tidemark.engines.spark.delta_log import (
     standing_from,
 )
 from tidemark.engines.spark.inline import Log, Small
-from tidemark.engines.spark.lake import Lake
+from tidemark.engines.spark.lake import Lake, explained
 from tidemark.engines.spark.records import (
     Committed,
     Merged,
@@ -67,9 +67,10 @@ from tidemark.engines.spark.seals import (
     verify_transactions,
 )
 from tidemark.engines.spark.session import Options
-from tidemark.errors import TidemarkError
+from tidemark.errors import TidemarkError, is_fenced
 from tidemark.storage.commit import Logged
 from tidemark.storage.disk import sync
+from tidemark.storage.store import Store
 from tidemark.storage.streams import from_bytes, read_many, runs_of, to_bytes
 
 
@@ -121,6 +122,10 @@ _SCHEMA: Final = pa.schema(
     ]
 )
 _ATTEMPTS: Final = 100
+_CHECKED: Final = ds.ParquetFileFormat(
+    default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+)
+"""Pages are compared with their checksums, as the files were when the lake was opened."""
 
 
 @dataclass(frozen=True)
@@ -144,8 +149,8 @@ class _Recent:
 class StoredTransactions:
     """The table as it is read, as of one entry of its log."""
 
-    def __init__(self, path: Path, options: Options, standing: Standing) -> None:
-        self._path = path
+    def __init__(self, path: Path, options: Options, standing: Standing, store: Store) -> None:
+        self._path, self._store = path, store
         self._options = options
         self._standing = standing
         self.sequence = standing.sequence
@@ -256,14 +261,25 @@ class StoredTransactions:
             return pa.schema([_SCHEMA.field(name) for name in columns]).empty_table()
         paths = [str(self._path / name) for name in self._standing.parts]
         chosen = None if filters is None else pq.filters_to_expression(filters)
-        return ds.dataset(paths, schema=_SCHEMA, format="parquet").to_table(columns=columns, filter=chosen)
+
+        def read() -> pa.Table:
+            return ds.dataset(paths, schema=_SCHEMA, format=_CHECKED).to_table(columns=columns, filter=chosen)
+
+        try:
+            return read()
+        except (OSError, pa.ArrowInvalid):
+            if self._store.is_local or not all((self._path / name).exists() for name in self._standing.parts):
+                raise
+        # What is wrong in the cache need not be wrong in the bucket.
+        self._store.fetch(((self._path / name, size) for name, size in self._standing.parts.items()), is_stale=True)
+        return read()
 
 
 class Transactions(StoredTransactions):
     """The open table of the writer of an epoch. It is of no use to two threads at once."""
 
     def __init__(self, lake: Lake, options: Options) -> None:
-        path, is_sealed, self._store = lake.transactions, lake.is_sealed, lake.store
+        path, is_sealed = lake.transactions, lake.is_sealed
         if lake.epoch and not lake.store.is_local:
             lake.seals = lake.read_seals()  # the log is brought anew with them
         if not lake.epoch:
@@ -271,7 +287,7 @@ class Transactions(StoredTransactions):
             if is_sealed:
                 seal_tail(path, lake.seals)
         base = verify_transactions(path, lake.seals) if is_sealed else max(checkpoints(path), default=-1)
-        super().__init__(path, options, standing_from(path, base))
+        super().__init__(path, options, standing_from(path, base), lake.store)
         self._lake, self._epoch, self._seals = lake, lake.epoch, lake.seals
         self.must_hold()
         if is_sealed:
@@ -318,6 +334,8 @@ class Transactions(StoredTransactions):
     def must_hold(self, *, is_asked: bool = False) -> None:
         """Refuse to go on if another writer has taken the place of this one. A bucket is asked if it ``is_asked``: else
         what is known of it counts, since its next entry is refused in any case."""
+        if self._lake.is_lost:
+            raise self._fenced()
         entry = entry_path(self._path, self._standing.entry + 1)
         if is_asked and not self._store.is_local:
             with suppress(FileNotFoundError):
@@ -333,11 +351,31 @@ class Transactions(StoredTransactions):
         return self._store.about(entry_path(self._path, self._standing.entry)) is not None
 
     def _fenced(self) -> TidemarkError:
-        return TidemarkError(
-            "fenced",
-            f"another writer has taken over {self._store.url}: this connection changes nothing there any more",
-            hint="close it, and connect again: what was committed before is there",
-        )
+        """The error, which is told in the program's log the first time."""
+        said = f"another writer has taken over {self._store.url}: this connection changes nothing there any more"
+        if not self._lake.is_lost:
+            self._lake.is_lost = True
+            _logger.warning("%s", said)
+        return TidemarkError("fenced", said, hint="close it, and connect again: what was committed before is there")
+
+    def know_own(self) -> None:
+        """Know all entries of this writer; ``fenced`` if another one has taken its place after them."""
+        try:
+            while True:
+                self.must_hold(is_asked=True)
+                entry = entry_path(self._path, self._standing.entry + 1)
+                if not entry.exists():
+                    return
+                self._standing = self._standing.after(entry.read_bytes())
+                self._recent.clear()  # what it adds is not among them
+                self._recent_bytes = 0
+        finally:
+            self.sequence = self._standing.sequence
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether the next place of the log is taken, so that nothing more of this writer can be there."""
+        return entry_path(self._path, self._standing.entry + 1).exists()
 
     def _write(self, table: pa.Table, sequence: int, removed: tuple[str, ...] = ()) -> None:
         """Put rows at the next place of the log, and nowhere else, in the place of those of some files. Then they are
@@ -371,7 +409,13 @@ class Transactions(StoredTransactions):
                 raise
             if not isinstance(error, OSError):
                 raise  # it is committed, and whoever interrupts is told so by what is read again
-        if not self._has_last():  # nobody reads what was put: it is before the checkpoint of a successor
+        try:
+            has_last = self._has_last()
+        except TidemarkError as error:
+            raise TidemarkError(
+                COMMIT_UNKNOWN, f"it is not known whether the transaction was committed: {error.message}"
+            ) from error
+        if not has_last:  # nobody reads what was put: it is before the checkpoint of a successor
             self._store.remove([entry, *([] if part is None else [part])])
             raise self._fenced()
         self._standing = self._standing.after(data)
@@ -398,9 +442,10 @@ class Transactions(StoredTransactions):
                 self._seal()
             else:
                 self._seals.put(written)
-        except OSError:
+        except OSError as error:
             self._must_seal = True
-            _logger.warning("the last commit could not be sealed", exc_info=True)
+            if not is_fenced(explained(error, self.must_hold)):  # which is told once
+                _logger.warning("the last commit could not be sealed", exc_info=True)
 
     def _seal(self) -> None:
         """Seal all that belongs to the table and has no seal: entries, checkpoints and files of rows.
