@@ -226,6 +226,17 @@ def test_what_readers_would_have_to_understand_is_refused_by_name(tmp_path: Path
         DeltaSource(str(tmp_path), print).columns("t")
 
 
+def test_characters_that_end_lines_elsewhere_are_in_an_entry_as_they_are(tmp_path: Path) -> None:
+    parts, table = ["a\u2028b", "c\x85d", "e\u2029f"], tmp_path / "t"
+    write_deltalake(str(table), pa.table({"id": [1, 2, 3], "p": parts}), partition_by=["p"])
+    lines = (table / "_delta_log" / f"{0:020d}.json").read_text("utf-8").replace("\\u0085", "\x85")
+    (table / "_delta_log" / f"{0:020d}.json").write_text(lines, "utf-8")
+    with tm.connect("duckdb", allow_paths=[tmp_path]) as db:
+        db.execute(f"CREATE SOURCE s TYPE delta OPTIONS (path '{tmp_path}'); CREATE TABLE t FROM SOURCE s RELATION 't'")
+        assert db.pull() == 3
+        assert [p for _, p in rows(db.query("SELECT * FROM t"))] == parts
+
+
 # Checkpoints
 
 

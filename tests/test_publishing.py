@@ -341,6 +341,26 @@ def test_bounds_are_json_and_hold_whatever_is_cut_off(tmp_path: Path) -> None:
     assert stats["nullCount"] == {"f": 1, "g": 0, "s": 0, "w": 0}
 
 
+def test_texts_and_names_beyond_the_usual_planes_are_found_by_other_readers(tmp_path: Path) -> None:
+    """delta-rs reads escaped pairs of surrogates as other characters, so that nothing of a log is escaped."""
+    lake, name, longer = tmp_path / "lake", "\U00020bb7野屋", "\U00020bb7" * 40
+    with opened(lake) as db:
+        db.execute(f"""CREATE TABLE "\U00020bb7" (k INT, name VARCHAR, "\U00020bb7" VARCHAR);
+            INSERT INTO "\U00020bb7" VALUES (1, 'Ada', ''), (2, '{name}', '{longer}')""")
+        for _ in ("entries", "a checkpoint"):
+            directory = lake / shown(db)["\U00020bb7"]["path"]
+            table = DeltaTable(str(directory))
+            assert [field.name for field in table.schema().fields] == ["k", "name", "\U00020bb7"]
+            found = QueryBuilder().register("t", table)
+            for column, value in (("name", name), ("\U00020bb7", longer)):
+                rows = pa.table(found.execute(f"SELECT k FROM t WHERE \"{column}\" = '{value}'").read_all())
+                assert rows.to_pydict() == {"k": [2]}, column
+                assert table.to_pyarrow_table(filters=[(column, "=", value)])["k"].to_pylist() == [2]
+            stats = pa.table(table.get_add_actions(flatten=True)).to_pylist()[0]
+            assert stats["max.name"] == name and stats["max.\U00020bb7"] == "\U00020bb7" * 32 + "\U0010ffff"
+            table.create_checkpoint()
+
+
 def test_definitions_are_followed(tmp_path: Path) -> None:
     """A table that is dropped is gone; what replaces another lies in its place, and goes on from there."""
     lake = tmp_path / "lake"

@@ -188,15 +188,15 @@ class DeltaLog:
         if found is None:
             path = self._listed[0].get(version)
             try:
-                text = None if path is None else path.read_text("utf-8")
+                data = None if path is None else path.read_bytes()
             except FileNotFoundError:
-                text = None
-            if text is None and is_wanted_for == "changes":
+                data = None
+            if data is None and is_wanted_for == "changes":
                 raise ChangesLostError(f"the log does not go back to version {version} any more")
-            if text is None:
+            if data is None:
                 raise self._damaged(f"version {version} is not there, and no checkpoint that has what it did")
             try:
-                found = [json.loads(line) for line in text.splitlines() if line.strip()]
+                found = [json.loads(line) for line in data.split(b"\n") if line.strip()]
             except ValueError as error:
                 raise self._damaged(f"version {version} is no entry: {error}") from error
             self._read[version] = found

@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 
 from tidemark.algebra.history import CLOCK
 from tidemark.engines.spark import delta_table
-from tidemark.engines.spark.delta_log import LOG, Action, entry_path, stamped
+from tidemark.engines.spark.delta_log import LOG, Action, encoded, entry_path, stamped
 from tidemark.engines.spark.delta_table import Added, Standing, standing_of
 from tidemark.engines.spark.integrity import mirror
 from tidemark.engines.spark.lake import Lake
@@ -135,7 +135,7 @@ class Publisher:
         actions += [file.action(is_change=is_change, stats=file.stats or "") for file in coming]
         if net is not None and net.num_rows and delta_table.has_feed(relation):
             actions.append(self._fed(table, relation, net))
-        self._put(table, known.entry + 1, delta_table.encoded(actions))
+        self._put(table, known.entry + 1, encoded(actions))
         files = {path: file for path, file in known.files.items() if path in wanted}
         files |= {file.path: file for file in coming}
         said = Standing(known.entry + 1, version, metadata, protocol, files, True, known.checkpoint, now)
