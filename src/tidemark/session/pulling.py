@@ -17,7 +17,7 @@ from tidemark.session.commit import check
 from tidemark.session.definitions import with_new_columns
 from tidemark.session.options import AllowedPaths
 from tidemark.session.transaction import Transaction
-from tidemark.sources.follow import Pulled, Taken, apply, came_and_went, counted, opened, reading, stops, taken
+from tidemark.sources.follow import Pulled, Taken, apply, came_and_went, counted, opened, stops, taken
 from tidemark.sources.positions import ACTIVE, PAUSED, STOPPED, Standing, followed_of, standing_of
 from tidemark.sources.protocol import Source
 from tidemark.sql.catalog.sources import SourceDefinition
@@ -116,8 +116,7 @@ class Pulling:
 
 def _taken(source: Source, definition: SourceDefinition, transaction: Transaction, *, is_asked: bool) -> list[Taken]:
     """What the tables of a source take over, as far as they are followed in the store."""
-    with reading():
-        catalog = with_new_columns(definition, source, transaction.catalog, transaction.allowed.must_let_read)
+    catalog = with_new_columns(definition, source, transaction.catalog, transaction.allowed.must_let_read)
     if catalog is not transaction.catalog:
         transaction.redefine(catalog)
     store = transaction.store

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -172,10 +173,8 @@ def type_of(told: Told) -> Type | None:
     SMALLINT DECIMAL(10,2) BIGINT[]
     """
     if isinstance(told, str):
-        if told.startswith("decimal("):
-            precision, scale = told.removeprefix("decimal(").rstrip(")").split(",")
-            return decimal(int(precision), int(scale))
-        return _TYPES.get(told)
+        digits = re.fullmatch(r"decimal\((\d+), *(-?\d+)\)", told)
+        return _TYPES.get(told) if digits is None else decimal(int(digits[1]), int(digits[2]))
     if told["type"] == "array":
         element = type_of(told["elementType"])
         return None if element is None or element.is_nested else array_of(element)
@@ -195,5 +194,7 @@ def _named(told: Told) -> str:
         return f"array<{_named(told['elementType'])}>"
     if told["type"] == "map":
         return f"map<{_named(told['keyType'])},{_named(told['valueType'])}>"
+    if told["type"] != "struct":
+        return str(told["type"])
     parts = [f"{part['name']}:{_named(part['type'])}" for part in told["fields"]]
     return f"struct<{','.join(parts)}>"

@@ -196,9 +196,11 @@ class DeltaLog:
             if data is None:
                 raise self._damaged(f"version {version} is not there, and no checkpoint that has what it did")
             try:
-                found = [json.loads(line) for line in data.split(b"\n") if line.strip()]
+                found = [json.loads(line) for line in data.decode().split("\n") if line.strip()]
             except ValueError as error:
                 raise self._damaged(f"version {version} is no entry: {error}") from error
+            if not all(isinstance(action, dict) for action in found):
+                raise self._damaged(f"version {version} is no entry: a line of it is no action")
             self._read[version] = found
         return found
 
