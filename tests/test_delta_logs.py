@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import datetime as dt
 import json
 import shutil
 import struct
@@ -225,6 +226,30 @@ def test_what_readers_would_have_to_understand_is_refused_by_name(tmp_path: Path
     commit(tmp_path / "t", {"protocol": {"minReaderVersion": 4, "minWriterVersion": 7}})
     with pytest.raises(tm.UnsupportedError, match="version 4 of the protocol"):
         DeltaSource(str(tmp_path), print).columns("t")
+
+
+def test_a_feature_of_columns_that_are_not_there_is_no_obstacle(tmp_path: Path) -> None:
+    """delta-rs asks for variants when a feed is switched on for a table that has features."""
+    table, at = tmp_path / "t", pa.array([dt.datetime(2024, 1, 1)])
+    write_deltalake(str(table), pa.table({"id": [1], "at": at}))
+    with tm.connect("duckdb", allow_paths=[tmp_path]) as db:
+        db.execute(f"CREATE SOURCE s TYPE delta OPTIONS (path '{tmp_path}'); CREATE TABLE t FROM SOURCE s RELATION 't'")
+        assert db.pull() == 1
+        DeltaTable(str(table)).alter.set_table_properties({"delta.enableChangeDataFeed": "true"})
+        assert "variantType" in actions_of(table, 1, "protocol")[0]["readerFeatures"]
+        write_deltalake(str(table), pa.table({"id": [2], "at": at}), mode="append")
+        assert db.pull() == 1
+        more = {"name": "v", "type": "variant", "nullable": True, "metadata": {}}
+        (about,) = actions_of(table, 0, "metaData")
+        schema = json.loads(about["schemaString"])
+        schema["fields"].append(more)
+        commit(table, {"metaData": {**about, "schemaString": json.dumps(schema)}})
+        with pytest.raises(tm.StatementError, match=r"has a new column 'v' \(variant\)"):
+            db.pull()
+        with pytest.raises(tm.UnsupportedError, match="column 'v' of 't' is variant, for which there is no type here"):
+            db.execute("CREATE TABLE w FROM SOURCE s RELATION 't'")
+        db.execute("CREATE OR REPLACE TABLE t (id BIGINT) FROM SOURCE s RELATION 't'")
+        assert db.pull() == 2
 
 
 def test_characters_that_end_lines_elsewhere_are_in_an_entry_as_they_are(tmp_path: Path) -> None:

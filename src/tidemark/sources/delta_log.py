@@ -27,6 +27,9 @@ _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\
 _LAST_VERSION: Final = 3
 _UNDERSTOOD: Final = frozenset({"columnMapping", "deletionVectors", "timestampNtz", "vacuumProtocolCheck"})
 """The features of a table that its readers have to understand, and that are understood here."""
+_OF_COLUMNS: Final = frozenset({"variantType", "variantType-preview", "variantShredding", "variantShredding-preview"})
+"""Those that say that a table may have columns of a type that is not known here. A table that has one is refused by its
+column; many have none, since delta-rs asks for such features without need."""
 
 Action = dict[str, Any]
 
@@ -228,7 +231,7 @@ class DeltaLog:
     def _must_be_understood(self, protocol: Action) -> None:
         needed = frozenset(protocol.get("readerFeatures") or ())
         version = int(protocol["minReaderVersion"])
-        unknown = sorted(needed - _UNDERSTOOD)
+        unknown = sorted(needed - _UNDERSTOOD - _OF_COLUMNS)
         if version > _LAST_VERSION or unknown:
             what = f"the feature {unknown[0]!r}" if unknown else f"version {version} of the protocol"
             raise TidemarkError(
