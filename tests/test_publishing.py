@@ -23,7 +23,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 import tidemark as tm
 from tests.effort import examples
@@ -418,18 +418,80 @@ def test_a_publication_that_fails_fails_no_commit(tmp_path: Path, monkeypatch: p
         assert (shown(db)["t"]["behind"], shown(db)["t"]["error"]) == (0, None)
 
 
-def test_what_somebody_else_writes_is_noticed_and_put_right(tmp_path: Path) -> None:
+def test_what_somebody_else_writes_is_noticed_and_put_right(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     lake = tmp_path / "lake"
     with opened(lake) as db:
         db.execute("CREATE TABLE t (a INT); INSERT INTO t VALUES (1), (2)")
+        before = table_of(lake, "t").version()
         table_of(lake, "t").delete("a = 1")
+        assert "somebody else" in shown(db)["t"]["error"]
+        with tm.connect(f"spark:{lake}", read_only=True) as reader:
+            assert "somebody else" in shown(reader)["t"]["error"]
         db.execute("INSERT INTO t VALUES (3)")
-        assert "somebody else" in shown(db)["t"]["error"], "nothing is put behind what nobody has looked at"
-        assert db.query("SELECT * FROM t").num_rows == 3
-        db.execute("PUBLISH t")
-        assert seen(lake, "t") == (db.version, Counter([(1,), (2,), (3,)]))
+        assert seen(lake, "t") == (db.version, Counter([(1,), (2,), (3,)])), "readers miss no row that is committed"
+        assert shown(db)["t"]["error"] is None
+        assert fed(lake, "t", before + 1, table_of(lake, "t").version()) == Counter([(3,)])
         db.execute("DELETE FROM t WHERE a = 2")
         assert seen(lake, "t") == (db.version, Counter([(1,), (3,)]))
+    told = [record for record in caplog.records if record.name.startswith("tidemark")]
+    assert [record.exc_info for record in told] == [None] and "somebody else has written" in told[0].getMessage()
+
+
+@pytest.mark.parametrize("publish", ["commit", "1h", "close"])
+@pytest.mark.parametrize("way", ["PUBLISH", "PUBLISH t", "CHECKPOINT", "close"])
+def test_what_somebody_else_writes_is_put_right_although_nothing_has_changed(
+    way: str, publish: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lake = tmp_path / "lake"
+    with opened(lake, publish) as db:
+        db.execute("CREATE TABLE t (a INT); INSERT INTO t VALUES (1); PUBLISH")
+        row = pa.table({"a": pa.array([67], pa.int32())})
+        for _ in range(2):
+            write_deltalake(str(lake / "tables" / "t"), row, mode="append")
+        assert "somebody else" in shown(db)["t"]["error"]
+        db.close() if way == "close" else db.execute(way)
+        assert seen(lake, "t") == (db.version if way != "close" else 2, Counter([(1,)]))
+        if way != "close":
+            assert (shown(db)["t"]["behind"], shown(db)["t"]["error"]) == (0, None)
+            entry = table_of(lake, "t").version()
+            db.execute(way)
+            assert table_of(lake, "t").version() == entry, "there was nothing to do"
+    told = [record for record in caplog.records if record.name.startswith("tidemark")]
+    assert [record.exc_info for record in told] == [None]
+
+
+def test_what_an_overtaken_writer_publishes_undoes_nothing(tmp_path: Path) -> None:
+    """It finds entries of its successor, which are no foreign ones."""
+    lake = tmp_path / "lake"
+    late = SparkEngine(lake, publish=Rhythm(versions=1))
+    with tm.Database(late) as before:
+        before.execute("CREATE TABLE t (a INT); INSERT INTO t VALUES (1)")
+        with tm.connect(f"spark:{lake}", options={"publish": "commit"}, takeover=True) as db:
+            db.execute("INSERT INTO t VALUES (2)")
+            with pytest.raises(tm.TidemarkError) as error:
+                before.execute("PUBLISH")
+            assert error.value.code == "fenced"
+            assert seen(lake, "t")[1] == Counter([(1,), (2,)])
+
+
+def test_somebody_who_writes_again_and_again_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake, original = tmp_path / "lake", Publisher._put
+    with opened(lake) as db:
+        db.execute("CREATE TABLE t (a INT); INSERT INTO t VALUES (1)")
+
+        def late(self: Publisher, table: Path, entry: int, data: bytes) -> None:
+            if table.name == "t":
+                write_deltalake(str(table), pa.table({"a": pa.array([66], pa.int32())}), mode="append")
+            original(self, table, entry, data)
+
+        monkeypatch.setattr(Publisher, "_put", late)
+        db.execute("INSERT INTO t VALUES (2)")
+        assert "somebody else" in shown(db)["t"]["error"]
+        with pytest.raises(tm.StorageError, match="somebody else"):
+            db.execute("PUBLISH t")
+        monkeypatch.undo()
+        db.execute("PUBLISH t")
+        assert seen(lake, "t") == (db.version, Counter([(1,), (2,)]))
 
 
 def test_a_long_history_leaves_a_short_log_and_few_files(tmp_path: Path) -> None:
