@@ -429,6 +429,33 @@ def test_definitions_that_are_wrong(db: tm.Database, lake: Path) -> None:
     refused(db, "CREATE SINK s TYPE postgres", "unsupported")
 
 
+def test_columns_of_reserved_names_are_left_out_by_a_list(db: tm.Database, lake: Path) -> None:
+    for name in ("_time", "_Version", "_weight", "rowid"):
+        path = str(lake / name.lower())
+        write_deltalake(path, pa.table({"id": [1], name: [5]}))
+        db.execute(f"CREATE SOURCE IF NOT EXISTS s TYPE delta OPTIONS (path '{lake}')")
+        refused(db, f"CREATE TABLE a FROM SOURCE s RELATION '{name.lower()}'", "reserved_name", name.lower())
+        refused(db, f"CREATE TABLE a (\"{name}\" BIGINT) FROM SOURCE s RELATION '{name.lower()}'", "reserved_name")
+        db.execute(f"CREATE OR REPLACE TABLE a (id BIGINT) FROM SOURCE s RELATION '{name.lower()}'")
+        assert db.pull() == 1
+    assert db.changes("a").column_names == ["id", "_version", "_weight", "_time"]
+
+
+def test_a_new_column_of_a_reserved_name_is_not_added(db: tm.Database, lake: Path) -> None:
+    sale = Foreign(lake / "sale")
+    sale.write([(1, "a", 100)])
+    for policy in ("add", "stop"):
+        db.execute(f"CREATE OR REPLACE SOURCE lake TYPE delta OPTIONS (path '{lake}', new_columns '{policy}')")
+        db.execute("CREATE OR REPLACE TABLE sale FROM SOURCE lake RELATION 'sale'")
+        if policy == "add":
+            db.pull()
+            more = pa.table({"id": [3], "_time": [5]})
+            write_deltalake(str(sale.path), more, mode="append", schema_mode="merge")
+        with pytest.raises(tm.StatementError, match=r"the source 'lake' has stopped: .*'_time'") as error:
+            db.pull()
+        assert "ADD COLUMN" not in str(error.value.hint)
+
+
 def test_rules_and_pairs_see_what_a_pull_did(db: tm.Database, lake: Path) -> None:
     sale = Foreign(lake / "sale", feed=True)
     sale.write([(1, "a", 100), (2, "b", 200)])

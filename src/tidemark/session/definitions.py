@@ -10,7 +10,9 @@ CREATE RULE, ACTIVATE, DEACTIVATE and DROP inside a transaction: what they do to
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Protocol
 
 import pyarrow as pa
@@ -120,7 +122,7 @@ def _is_same_table(known: Table, statement: CreateSourceTable, source: Source) -
         return False
     if known.origin.whole:
         return tuple(known.schema[position].name for position in known.primary_key) == statement.key
-    made = bind_listed(statement, source)
+    made = bind_listed(statement, replace(source, now=None))  # names that were reserved later are kept
     return (known.schema, known.checks, known.primary_key) == (made.schema, made.checks, made.primary_key)
 
 
@@ -134,7 +136,7 @@ def _source_named(name: str, catalog: Catalog) -> SourceDefinition:
 
 
 def with_new_columns(
-    definition: SourceDefinition, found: Connection, catalog: Catalog, must_allow: MustAllow
+    definition: SourceDefinition, found: Connection, catalog: Catalog, must_allow: MustAllow, now: dt.datetime
 ) -> Catalog:
     """The catalog with the columns that relations of a source have got, if that is what is to be done with them."""
     if definition.options.get(NEW_COLUMNS) != ADD:
@@ -143,7 +145,7 @@ def with_new_columns(
         assert table.origin is not None
         for column in missing_columns(table, found.columns(table.origin.relation)):
             if column.type is not None:
-                [(statement, source)] = parse_script(Source(addition(table, column), "postgres"))
+                [(statement, source)] = parse_script(Source(addition(table, column), "postgres", now))
                 assert isinstance(statement, st.AlterTable)
                 catalog = with_more_columns(statement, catalog, source, must_allow)
     return catalog

@@ -116,10 +116,10 @@ class Pulling:
 
 def _taken(source: Source, definition: SourceDefinition, transaction: Transaction, *, is_asked: bool) -> list[Taken]:
     """What the tables of a source take over, as far as they are followed in the store."""
-    catalog = with_new_columns(definition, source, transaction.catalog, transaction.allowed.must_let_read)
+    store, must_allow = transaction.store, transaction.allowed.must_let_read
+    catalog = with_new_columns(definition, source, transaction.catalog, must_allow, store.now())
     if catalog is not transaction.catalog:
         transaction.redefine(catalog)
-    store = transaction.store
     tables, created = catalog.tables_from(definition.name), store.created
     known = {table.name: followed_of(table, store.notes, created) for table in tables}
     return taken(source, tables, known, created, transaction, store.stopping.check, is_asked=is_asked)

@@ -12,7 +12,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from tidemark.algebra.types import Kind, Type
+from tidemark.algebra.types import RESERVED, RESERVED_SINCE, Kind, Type
 from tidemark.errors import TidemarkError
 from tidemark.sql.bind.tables import bind_table
 from tidemark.sql.catalog.catalog import Table
@@ -28,7 +28,7 @@ _ANEW: Final = "drop the table and create it anew"
 def bind_source_table(statement: CreateSourceTable, found: Sequence[SourceColumn], source: Source) -> Table:
     """The table that follows a relation of a source, which has these columns now."""
     if statement.tree is None:
-        table = _bound(statement, _whole(statement, found), "postgres")
+        table = _bound(statement, _whole(statement, found), replace(source, text="", dialect="postgres"))
     else:
         table = bind_listed(statement, source)
     taken_columns(table, found, is_new=True)
@@ -37,16 +37,18 @@ def bind_source_table(statement: CreateSourceTable, found: Sequence[SourceColumn
 
 def bind_listed(statement: CreateSourceTable, source: Source) -> Table:
     """A table whose columns are listed, whatever its source has."""
-    return _bound(statement, _listed(statement, source.dialect), source.dialect)
+    return _bound(statement, _listed(statement, source.dialect), source)
 
 
-def _bound(statement: CreateSourceTable, text: str, dialect: str) -> Table:
-    [(parsed, its)] = parse_script(Source(text, dialect))
+def _bound(statement: CreateSourceTable, text: str, source: Source) -> Table:
+    """The table of a text in the dialect of the source, which says, too, whether it is a new one."""
+    [(parsed, its)] = parse_script(Source(text, source.dialect, source.now))
     assert isinstance(parsed, CreateTable)
     try:
         table = bind_table(parsed, its)
     except TidemarkError as error:
-        raise error.without_place() from error
+        is_reserved = error.code == "reserved_name" and statement.tree is None
+        raise error.restated(hint=_listing(statement) if is_reserved else None).without_place() from error
     if any(value is not None for value in table.defaults):
         raise TidemarkError("unsupported", "a column that comes from a source has no DEFAULT")
     return replace(table, origin=origin_of(statement))
@@ -112,7 +114,11 @@ def must_have_all(table: Table, found: Sequence[SourceColumn]) -> None:
     if not missing:
         return
     column = missing[0]
-    hint = f"{addition(table, column)}; or" if column.type is not None else f"{column.told} is not supported:"
+    hint = f"{addition(table, column)}; or"
+    if column.type is None:
+        hint = f"{column.told} is not supported:"
+    elif column.name.lower() in RESERVED | RESERVED_SINCE:
+        hint = "its name is reserved:"
     raise TidemarkError(
         "columns",
         f"{table.origin.relation!r} of the source {table.origin.source!r} has a new column {column.name!r} "
@@ -139,7 +145,7 @@ def _whole(statement: CreateSourceTable, found: Sequence[SourceColumn]) -> str:
     for column in found:
         if column.type is None:
             others = " or ".join(map(str, column.accepted))
-            listed = f"list the columns that are wanted: CREATE TABLE {statement.name} (…) FROM SOURCE …"
+            listed = _listing(statement)
             raise TidemarkError(
                 "unsupported",
                 f"column {column.name!r} of {statement.relation!r} is {column.told}, for which there is no type here",
@@ -149,6 +155,10 @@ def _whole(statement: CreateSourceTable, found: Sequence[SourceColumn]) -> str:
         columns.append(f"{_quoted(column.name.lower(), 'postgres')} {column.type}{required}")
     key = [f"PRIMARY KEY ({_names(statement.key, 'postgres')})"] if statement.key else []
     return f"CREATE TABLE {_quoted(statement.name, 'postgres')} ({', '.join((*columns, *key))})"
+
+
+def _listing(statement: CreateSourceTable) -> str:
+    return f"list the columns that are wanted: CREATE TABLE {statement.name} (…) FROM SOURCE …"
 
 
 def _listed(statement: CreateSourceTable, dialect: str) -> str:
