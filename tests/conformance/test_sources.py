@@ -507,6 +507,34 @@ def test_pulls_go_on_in_another_process_and_in_a_copy(tmp_path: Path, lake: Path
         db.pull()
 
 
+@pytest.mark.parametrize("dialect", ["postgres", "spark"])
+def test_a_relative_path_is_that_of_the_folder_where_it_was_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dialect: str
+) -> None:
+    odd, target = "it's a lake", f"duckdb:{tmp_path / 'x.duckdb'}"
+    for number, folder in enumerate(("one", "two"), 1):
+        Foreign(tmp_path / folder / odd / "sale").write([(number, "a", 100)])
+    said = odd.replace("'", "''" if dialect == "postgres" else "\\'")
+    text = f"CREATE OR REPLACE SOURCE lake TYPE delta OPTIONS (path './{said}/', new_columns 'add')"
+    monkeypatch.chdir(tmp_path / "one")
+    for _ in range(2):
+        with tm.connect(target, dialect=dialect, allow_paths=[tmp_path]) as db:
+            db.execute(text)
+            db.execute("CREATE TABLE IF NOT EXISTS sale FROM SOURCE lake RELATION 'sale'")
+            db.pull()
+            version = db.version
+            db.execute(text)
+            assert db.version == version, "an equal definition from the same folder is no other one"
+    monkeypatch.chdir(tmp_path / "two")
+    with tm.connect(target, dialect=dialect, allow_paths=[tmp_path]) as db:
+        assert shown(db)["path"] == str(tmp_path / "one" / odd)
+        assert db.pull() == 0 and rows(db.query("SELECT id FROM sale")) == [(1,)]
+        assert shown(db)["compared"] is None
+        db.execute(text)
+        assert shown(db)["path"] == str(tmp_path / "two" / odd), "here it is another folder"
+        assert db.pull() == 2 and rows(db.query("SELECT id FROM sale")) == [(2,)]
+
+
 def test_definitions_are_read_in_other_dialects(tmp_path: Path, lake: Path) -> None:
     Foreign(lake / "sale").write([(1, "a", 100)])
     target = f"duckdb:{tmp_path / 'x.duckdb'}"

@@ -11,6 +11,7 @@ CREATE RULE, ACTIVATE, DEACTIVATE and DROP inside a transaction: what they do to
 from __future__ import annotations
 
 import datetime as dt
+import os
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Protocol
@@ -31,6 +32,7 @@ from tidemark.rules.catalog import (
 from tidemark.rules.coupling import Reactions
 from tidemark.rules.detached import DETACHED_TABLE
 from tidemark.rules.firings import dropped, timers, unwatched
+from tidemark.session.options import path_of
 from tidemark.sources.follow import MustAllow, opened
 from tidemark.sources.protocol import Source as Connection
 from tidemark.sql.bind.changes import table_for_change
@@ -56,7 +58,7 @@ from tidemark.sql.parse.sources import ADD, NEW_COLUMNS, CreateSource, CreateSou
 from tidemark.sql.parse.statements import Drop
 from tidemark.sql.parse.text import Source
 from tidemark.state.host import Host
-from tidemark.state.records import source_of
+from tidemark.state.records import source_of, source_text
 from tidemark.state.tidemarks import dropped_as, must_mean_the_same
 from tidemark.state.times import with_clock
 from tidemark.state.transition import network_of
@@ -95,8 +97,18 @@ def with_source(statement: CreateSource, catalog: Catalog, source: Source, must_
         return catalog
     if known is not None and not statement.or_replace:
         raise TidemarkError("exists", f"there is already a source {known.name!r}", hint="CREATE OR REPLACE SOURCE")
+    made = _with_whole_path(made)
     must_allow(made.options["path"])
     return catalog if known is not None and known.is_same(made) else catalog.with_source(made)
+
+
+def _with_whole_path(definition: SourceDefinition) -> SourceDefinition:
+    """The same with a path that means the same folder wherever the database is opened."""
+    given = path_of(definition.options["path"], "option")
+    if os.path.isabs(given):
+        return definition
+    options = {**definition.options, "path": os.path.abspath(os.path.expanduser(given))}
+    return replace(definition, options=options, text=source_text(definition, options), dialect="postgres")
 
 
 def with_source_table(statement: CreateSourceTable, catalog: Catalog, source: Source, must_allow: MustAllow) -> Catalog:
