@@ -174,6 +174,16 @@ def test_a_source_is_paused_resumed_and_compared(db: tm.Database, lake: Path) ->
     db.execute("ALTER SOURCE lake RESYNC")
     assert db.pull() == 1 and shown(db)["compared"] == "sale: RESYNC asks for it"
     assert db.pull() == 0 and changes_at(db, "sale") == {(2, "a", Decimal("1.00")): 1}
+    sale.delete("id = 2")
+    db.execute("ALTER SOURCE lake PAUSE; ALTER SOURCE lake RESYNC")
+    assert shown(db)["status"] == "paused" and db.pull() == 0, "it is compared when it goes on"
+    db.execute("ALTER SOURCE lake RESUME")
+    assert db.pull() == 1 and shown(db)["compared"] == "sale: RESYNC asks for it"
+    sale.path.rename(sale.path.with_name("away"))
+    with pytest.raises(tm.StorageError):
+        db.pull()
+    db.execute("ALTER SOURCE lake PAUSE")
+    assert shown(db)["status"] == "paused" and "no Delta table" in shown(db)["error"]
     refused(db, "ALTER SOURCE nobody PAUSE", "unknown_source")
     refused(db, "ALTER SOURCE lake STOP", "syntax", "STOP is nothing that a source does")
 

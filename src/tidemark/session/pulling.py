@@ -109,6 +109,8 @@ class Pulling:
                 standing = replace(standing, status=PAUSED)
             case action if action == RESUME:
                 standing = replace(standing, status=ACTIVE, error=None)
+            case _ if standing.status == PAUSED:
+                standing = replace(standing, resync=True)
             case _:
                 standing = replace(standing, status=ACTIVE, error=None, resync=True)
         self._store.note({source_note(statement.name): standing.to_note()})
