@@ -248,6 +248,40 @@ def test_a_table_that_is_dropped_begins_anew(db: tm.Database, lake: Path) -> Non
     db.execute("DROP SOURCE IF EXISTS lake")
 
 
+def test_a_table_whose_columns_have_other_types_is_really_replaced(db: tm.Database, lake: Path) -> None:
+    path, replacing = str(lake / "t"), "CREATE OR REPLACE TABLE t FROM SOURCE lake RELATION 't' KEY (id)"
+    write_deltalake(path, pa.table({"id": [1, 2], "more": [7, 8]}))
+    db.execute(f"CREATE SOURCE lake TYPE delta OPTIONS (path '{lake}'); {replacing}")
+    assert db.pull() == 2
+    version = db.version
+    db.execute(replacing)
+    assert db.version == version
+    write_deltalake(path, pa.table({"id": ["x"], "other": [5]}), mode="overwrite", schema_mode="overwrite")
+    with pytest.raises(tm.StatementError, match="'lake' has stopped") as error:
+        db.pull()
+    assert "CREATE OR REPLACE TABLE t FROM SOURCE" in str(error.value.hint)
+    db.execute(replacing)
+    assert (rows(db.query("SELECT * FROM t")), db.version) == ([], version + 1)
+    assert db.pull() == 1 and rows(db.query("SELECT id, other FROM t")) == [("x", 5)]
+    assert changes_at(db, "t") == {("x", 5): 1}
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT COUNT(*) AS n FROM t; CREATE VIEW w AS SELECT * FROM v")
+    write_deltalake(path, pa.table({"id": [3.5], "other": [5]}), mode="overwrite", schema_mode="overwrite")
+    for told in (lambda: db.pull(), lambda: db.execute(replacing)):
+        with pytest.raises(tm.StatementError) as error:
+            told()
+        assert "DROP TABLE t CASCADE" in str(error.value.hint)
+    refused(db, "CREATE OR REPLACE TABLE t FROM SOURCE lake RELATION 't'", "dependents", "'t' is needed by v, w")
+    assert rows(db.query("SELECT id, n FROM t, w")) == [("x", 1)], "what was refused has changed nothing"
+    shutil.move(path, lake / "away")
+    version = db.version
+    db.execute(replacing)
+    assert db.version == version, "what cannot be read now is a matter of the pull"
+    shutil.move(lake / "away", path)
+    db.execute(f"DROP TABLE t CASCADE; {replacing}; CREATE MATERIALIZED VIEW v AS SELECT COUNT(*) AS n FROM t")
+    assert db.pull() == 1 and rows(db.query("SELECT id, n FROM t, v")) == [(3.5, 1)]
+    refused(db, "CREATE OR REPLACE TABLE t (id BIGINT) FROM SOURCE lake RELATION 't'", "type", "is double")
+
+
 def test_nothing_else_changes_such_a_table(db: tm.Database, lake: Path) -> None:
     Foreign(lake / "sale").write([(1, "a", 100)])
     db.execute(f"CREATE SOURCE lake TYPE delta OPTIONS (path '{lake}')")

@@ -33,7 +33,7 @@ from tidemark.rules.coupling import Reactions
 from tidemark.rules.detached import DETACHED_TABLE
 from tidemark.rules.firings import dropped, timers, unwatched
 from tidemark.session.options import path_of
-from tidemark.sources.follow import MustAllow, opened
+from tidemark.sources.follow import MustAllow, opened, stops
 from tidemark.sources.protocol import Source as Connection
 from tidemark.sql.bind.changes import table_for_change
 from tidemark.sql.bind.rules import bind_rule
@@ -117,19 +117,42 @@ def with_source_table(statement: CreateSourceTable, catalog: Catalog, source: So
     if known is not None and statement.if_not_exists:
         return catalog
     definition = _source_named(statement.source, catalog)
-    if statement.or_replace and isinstance(known, Table) and _is_same_table(known, statement, source):
+    is_same = statement.or_replace and isinstance(known, Table) and _is_same_table(known, statement, source)
+    if is_same and isinstance(known, Table) and _still_fits(known, definition, must_allow):
         return catalog
     table = bind_source_table(statement, opened(definition, must_allow).columns(statement.relation), source)
     if known is None or not statement.or_replace:
         return _with_new(table, catalog)
     if not isinstance(known, Table) or known.origin is None:
         raise TidemarkError("wrong_kind", f"{known.name!r} is no table that follows a source", hint="DROP it first")
-    return _with_new(table, without(st.Drop("TABLE", known.name, if_exists=False, cascade=False), catalog))
+    try:
+        return _with_new(table, without(st.Drop("TABLE", known.name, if_exists=False, cascade=False), catalog))
+    except TidemarkError as error:
+        if error.code != "dependents":
+            raise
+        hint = f"DROP TABLE {known.name} CASCADE drops it with them; then create all anew"
+        raise error.restated(hint=hint) from error
+
+
+def _still_fits(table: Table, definition: SourceDefinition, must_allow: MustAllow) -> bool:
+    """Whether the columns of a table are as they were in its source. If that cannot be read, the next pull tells it."""
+    assert table.origin is not None
+    try:
+        found = opened(definition, must_allow).columns(table.origin.relation)
+    except TidemarkError as error:
+        if not stops(error):
+            raise
+        return True
+    try:
+        taken_columns(table, found)
+    except TidemarkError:
+        return False
+    return True
 
 
 def _is_same_table(known: Table, statement: CreateSourceTable, source: Source) -> bool:
     """Whether a table is what a statement asks for, which is told without a look at the source. All columns are the
-    same ones, whatever has become of them since."""
+    same ones, as long as they fit."""
     if known.origin != origin_of(statement):
         return False
     if known.origin.whole:

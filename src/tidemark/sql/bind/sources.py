@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 from sqlglot import exp
 
@@ -21,8 +20,6 @@ from tidemark.sql.parse.script import parse_script
 from tidemark.sql.parse.sources import CreateSourceTable
 from tidemark.sql.parse.statements import CreateTable
 from tidemark.sql.parse.text import Source
-
-_ANEW: Final = "drop the table and create it anew"
 
 
 def bind_source_table(statement: CreateSourceTable, found: Sequence[SourceColumn], source: Source) -> Table:
@@ -73,17 +70,26 @@ def taken_columns(table: Table, found: Sequence[SourceColumn], *, is_new: bool =
                 "columns",
                 f"{origin.relation!r} of the source {origin.source!r} has no column {field.name!r}, which "
                 f"{table.name!r} takes from it",
-                hint=f"it has: {', '.join(c.name for c in found)}" + ("" if is_new else f"; {_ANEW}"),
+                hint=f"it has: {', '.join(c.name for c in found)}" + ("" if is_new else f"; {_anew(table)}"),
             )
         if not _holds(field.type, column):
             raise TidemarkError(
                 "type",
                 f"column {field.name!r} of {origin.relation!r} is {column.told} in the source {origin.source!r}, which "
                 f"is no {field.type}",
-                hint=_types_of(column) if is_new else _ANEW,
+                hint=_types_of(column) if is_new else _anew(table),
             )
         names.append(column.name)
     return tuple(names)
+
+
+def _anew(table: Table) -> str:
+    """What begins a table anew, with the columns that its source has now."""
+    name = table.name
+    return (
+        f"CREATE OR REPLACE TABLE {name} FROM SOURCE … begins it anew; if something stands on it, "
+        f"DROP TABLE {name} CASCADE, and create all anew"
+    )
 
 
 def _types_of(column: SourceColumn) -> str:
