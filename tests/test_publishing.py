@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,10 @@ import tidemark as tm
 from tests.effort import examples
 from tests.test_crash import killed_after
 from tidemark.engines.spark import SparkEngine
+from tidemark.engines.spark import records as records_module
+from tidemark.engines.spark import stage as stage_module
 from tidemark.engines.spark.publish import Publisher
+from tidemark.engines.spark.records import Created
 from tidemark.engines.spark.seals import Seals
 from tidemark.engines.spark.transactions import Transactions
 from tidemark.storage import store as store_module
@@ -359,6 +363,59 @@ def test_texts_and_names_beyond_the_usual_planes_are_found_by_other_readers(tmp_
             stats = pa.table(table.get_add_actions(flatten=True)).to_pylist()[0]
             assert stats["max.name"] == name and stats["max.\U00020bb7"] == "\U00020bb7" * 32 + "\U0010ffff"
             table.create_checkpoint()
+
+
+NAMES = (
+    ('"b c", b_c', ["b_c_2", "b_c"]),
+    ('"a b", "a,b", "a;b"', ["a_b", "a_b_2", "a_b_3"]),
+    ('"a b", "A_b", a_b_2', ["a_b_3", "A_b", "a_b_2"]),
+    ('"b c", "B_C", b_c_2, "b=c"', ["b_c_3", "B_C", "b_c_2", "b_c_4"]),
+    ('"p.q", "q""q", "b`t", "x{y}", "t\tt", "sélect"', ["p.q", 'q"q', "b`t", "x_y_", "t_t", "sélect"]),
+)
+
+
+@pytest.mark.parametrize(("columns", "published"), NAMES)
+def test_a_name_that_others_can_read_stays_and_others_get_numbers(
+    columns: str, published: list[str], tmp_path: Path
+) -> None:
+    lake, count = tmp_path / "lake", len(published)
+    with opened(lake) as db:
+        db.execute(f"CREATE TABLE t ({', '.join(f'{name} INT' for name in columns.split(', '))})")
+        db.execute(f"INSERT INTO t VALUES ({', '.join(map(str, range(count)))})")
+        db.execute('ALTER TABLE t ADD COLUMN "x y" INT DEFAULT 7; ALTER TABLE t ADD COLUMN x_y INT DEFAULT 8')
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT * FROM t")
+    with opened(lake) as db:
+        db.execute("INSERT INTO t SELECT * FROM t; DELETE FROM t WHERE x_y = 9; CHECKPOINT")
+        wanted = Counter({(*range(count), 7, 8): 2})
+        assert counted(db.query("SELECT * FROM t")) == wanted
+        assert seen(lake, "t") == (db.version - 1, wanted) and seen(lake, "v")[1] == wanted
+        names = {name: table_of(lake, name).to_pyarrow_table().column_names for name in ("t", "v")}
+        assert names["t"] == [*published, "x_y", "x_y_2"], "columns that are there keep their names"
+        db.execute('CREATE TABLE o ("x y" INT); INSERT INTO o VALUES (1); ALTER TABLE o ADD COLUMN x_y INT DEFAULT 2')
+        assert table_of(lake, "o").to_pyarrow_table().to_pydict() == {"x_y": [1], "x_y_2": [2]}
+        assert counted(db.query('SELECT x_y, "x y" FROM o')) == Counter([(2, 1)])
+        assert db.changes("t", since=1).num_rows == 2 and not db.audit("v").num_rows
+
+
+def test_a_lake_of_an_earlier_tidemark_keeps_the_names_in_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = records_module._created_to_json
+
+    def earlier(created: Any) -> dict[str, Any]:
+        return {key: value for key, value in whole(created).items() if key != "named"}
+
+    lake, rows = tmp_path / "lake", Counter([(1, 2)])
+    monkeypatch.setattr(records_module, "_created_to_json", earlier)
+    monkeypatch.setattr(stage_module, "Created", partial(Created, named=False))
+    with opened(lake) as db:
+        db.execute('CREATE TABLE t ("b c" INT, b_c INT); INSERT INTO t VALUES (1, 2)')
+    monkeypatch.undo()
+    with opened(lake) as db:
+        assert counted(db.query('SELECT "b c", b_c FROM t')) == rows
+        db.execute("INSERT INTO t VALUES (1, 2); CHECKPOINT")
+        assert seen(lake, "t")[1] == rows + rows
+        assert table_of(lake, "t").to_pyarrow_table().column_names == ["b_c", "b_c_2"]
 
 
 def test_definitions_are_followed(tmp_path: Path) -> None:
