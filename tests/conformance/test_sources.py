@@ -451,6 +451,19 @@ def test_places_that_nobody_allowed_are_not_read(db: tm.Database, lake: Path, tm
     assert shown(db)["status"] == "stopped" and rows(db.query("SELECT * FROM sale")) == []
 
 
+def test_a_relation_lies_below_the_path_of_its_source(db: tm.Database, lake: Path) -> None:
+    for name in ("one", "two"):
+        Foreign(lake / name / "sale").write([(1, "a", 100)])
+    db.execute(f"CREATE SOURCE s TYPE delta OPTIONS (path '{lake / 'one'}')")
+    for other in (str(lake / "two" / "sale"), "../two/sale", "sale/../../two/sale", f"{lake}/onesale"):
+        refused(db, f"CREATE TABLE t FROM SOURCE s RELATION '{other}'", "not_allowed", "below the path of the source")
+    for number, same in enumerate(("sale", "./sale/", "x/../sale", str(lake / "one" / "sale"))):
+        db.execute(f"CREATE TABLE t{number} FROM SOURCE s RELATION '{same}'")
+    db.execute(f"CREATE SOURCE here TYPE delta OPTIONS (path '{lake / 'two' / 'sale'}')")
+    db.execute("CREATE TABLE h FROM SOURCE here RELATION '.'")
+    assert db.pull() == 5
+
+
 def test_definitions_that_are_wrong(db: tm.Database, lake: Path) -> None:
     Foreign(lake / "sale").write([(1, "a", 100)])
     db.execute(f"CREATE SOURCE lake TYPE delta OPTIONS (path '{lake}'); CREATE TABLE own (id INT)")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -86,7 +87,14 @@ class DeltaSource:
     def _table(self, relation: str) -> DeltaTable:
         found = self._tables.get(relation)
         if found is None:
-            place = self._folder / relation
+            place = Path(os.path.normpath(self._folder / relation))
+            folder = Path(os.path.normpath(self._folder))
+            if folder not in (place, *place.parents):
+                raise TidemarkError(
+                    "not_allowed",
+                    f"{relation!r} is not below the path of the source, {self._folder}",
+                    hint="RELATION names a folder below that path; another source can have another path",
+                )
             self._must_allow(str(place))
             found = self._tables[relation] = DeltaTable(place, self._must_allow)
         return found
