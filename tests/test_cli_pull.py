@@ -66,6 +66,20 @@ def test_a_run_is_a_line_and_an_exit_code(tmp_path: Path, sale: Foreign) -> None
     assert pull(tmp_path, "pipeline.sql")["rows"] == 0
 
 
+@pytest.mark.parametrize("engine", ["duckdb", pytest.param("spark", marks=pytest.mark.spark)])
+def test_a_dry_run_leaves_nothing_where_nothing_was(tmp_path: Path, sale: Foreign, engine: str) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    line = (*COMMAND, f"{engine}:new.{engine}", "pipeline.sql", "--dry-run")
+    done = subprocess.run(line, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert (said["rows"], said["version"], said["dry_run"]) == (2, 0, True)
+    assert sorted(tmp_path.rglob("*")) == before
+    (tmp_path / f"new.{engine}").write_text("something else")
+    done = subprocess.run(line, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1 and json.loads(done.stdout)["error"]["code"] == "not_a_database"
+
+
 def test_a_source_that_has_stopped_is_told_by_the_exit_code(tmp_path: Path, sale: Foreign) -> None:
     pull(tmp_path, "pipeline.sql")
     sale.write([(1, "x", 1)])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import binascii
+import datetime as dt
 import json
+import shutil
 import struct
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -226,6 +228,41 @@ def test_what_readers_would_have_to_understand_is_refused_by_name(tmp_path: Path
         DeltaSource(str(tmp_path), print).columns("t")
 
 
+def test_a_feature_of_columns_that_are_not_there_is_no_obstacle(tmp_path: Path) -> None:
+    """delta-rs asks for variants when a feed is switched on for a table that has features."""
+    table, at = tmp_path / "t", pa.array([dt.datetime(2024, 1, 1)])
+    write_deltalake(str(table), pa.table({"id": [1], "at": at}))
+    with tm.connect("duckdb", allow_paths=[tmp_path]) as db:
+        db.execute(f"CREATE SOURCE s TYPE delta OPTIONS (path '{tmp_path}'); CREATE TABLE t FROM SOURCE s RELATION 't'")
+        assert db.pull() == 1
+        DeltaTable(str(table)).alter.set_table_properties({"delta.enableChangeDataFeed": "true"})
+        assert "variantType" in actions_of(table, 1, "protocol")[0]["readerFeatures"]
+        write_deltalake(str(table), pa.table({"id": [2], "at": at}), mode="append")
+        assert db.pull() == 1
+        more = {"name": "v", "type": "variant", "nullable": True, "metadata": {}}
+        (about,) = actions_of(table, 0, "metaData")
+        schema = json.loads(about["schemaString"])
+        schema["fields"].append(more)
+        commit(table, {"metaData": {**about, "schemaString": json.dumps(schema)}})
+        with pytest.raises(tm.StatementError, match=r"has a new column 'v' \(variant\)"):
+            db.pull()
+        with pytest.raises(tm.UnsupportedError, match="column 'v' of 't' is variant, for which there is no type here"):
+            db.execute("CREATE TABLE w FROM SOURCE s RELATION 't'")
+        db.execute("CREATE OR REPLACE TABLE t (id BIGINT) FROM SOURCE s RELATION 't'")
+        assert db.pull() == 2
+
+
+def test_characters_that_end_lines_elsewhere_are_in_an_entry_as_they_are(tmp_path: Path) -> None:
+    parts, table = ["a\u2028b", "c\x85d", "e\u2029f"], tmp_path / "t"
+    write_deltalake(str(table), pa.table({"id": [1, 2, 3], "p": parts}), partition_by=["p"])
+    lines = (table / "_delta_log" / f"{0:020d}.json").read_text("utf-8").replace("\\u0085", "\x85")
+    (table / "_delta_log" / f"{0:020d}.json").write_text(lines, "utf-8")
+    with tm.connect("duckdb", allow_paths=[tmp_path]) as db:
+        db.execute(f"CREATE SOURCE s TYPE delta OPTIONS (path '{tmp_path}'); CREATE TABLE t FROM SOURCE s RELATION 't'")
+        assert db.pull() == 3
+        assert [p for _, p in rows(db.query("SELECT * FROM t"))] == parts
+
+
 # Checkpoints
 
 
@@ -275,3 +312,175 @@ def test_a_log_with_a_gap_is_told(tmp_path: Path) -> None:
     (tmp_path / "t" / "_delta_log" / f"{2:020d}.json").write_text("{no json")
     with pytest.raises(tm.StorageError, match="is no entry"):
         DeltaSource(str(tmp_path), lambda path: None).newest("t", ["id"])
+
+
+# Damage
+
+
+def put(table: Path, *actions: Any) -> None:
+    """One more entry, of actions or of bytes."""
+    lines = (one if isinstance(one, bytes) else json.dumps(one).encode() for one in actions)
+    (table / "_delta_log" / f"{1:020d}.json").write_bytes(b"\n".join(lines))
+
+
+def added(table: Path, **others: Any) -> dict[str, Any]:
+    return {"add": {**actions_of(table, 0, "add")[0], **others}}
+
+
+def with_schema(table: Path, change: Callable[[str], str]) -> dict[str, Any]:
+    (about,) = actions_of(table, 0, "metaData")
+    return {"metaData": {**about, "schemaString": change(about["schemaString"])}}
+
+
+def beside(table: Path, rows: dict[str, Any]) -> str:
+    pq.write_table(pa.table(rows), table / "x.parquet")
+    return "x.parquet"
+
+
+def with_vector(table: Path, **said: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    return {"protocol": VECTORS}, added(table, deletionVector=said)
+
+
+def cut_vector(table: Path) -> None:
+    said = in_file(table, [0])
+    file = next((table / "ab").iterdir())
+    file.write_bytes(file.read_bytes()[:-9])
+    put(table, *with_vector(table, **said))
+
+
+def cut_checkpoint(table: Path) -> None:
+    DeltaTable(str(table)).create_checkpoint()
+    for file in (table / "_delta_log").glob("*.parquet"):
+        file.write_bytes(file.read_bytes()[:40])
+    (table / "_delta_log" / f"{0:020d}.json").unlink()
+
+
+def change_data(table: Path, rows: dict[str, Any]) -> dict[str, Any]:
+    return {"cdc": {"path": beside(table, rows), "partitionValues": {}, "size": 1, "dataChange": False}}
+
+
+CDC_KIND = {"k": [1], "b": [True], "_change_type": ["upsert"]}
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "an entry that is no UTF-8": (lambda t: put(t, b"\xff\xfe{}"), "version 1 is no entry"),
+    "a line that is no action": (lambda t: put(t, b"[]"), "version 1 is no entry"),
+    "a file without a path": (lambda t: put(t, {"add": {"dataChange": True}}), "'path'"),
+    "a file that is no object": (lambda t: put(t, {"add": ["x"]}), "cannot be read"),
+    "partition values that are a list": (lambda t: put(t, added(t, partitionValues=["b"])), "cannot be read"),
+    "a vector that is cut off": (cut_vector, "cannot be read"),
+    "a vector that says nothing": (lambda t: put(t, *with_vector(t, storageType="i")), "'pathOrInlineDv'"),
+    "a vector of unknown letters": (
+        lambda t: put(t, *with_vector(t, storageType="i", pathOrInlineDv='""""""', sizeInBytes=4)),
+        "cannot be read",
+    ),
+    "a vector that is shorter than it says": (
+        lambda t: put(t, *with_vector(t, **{**inline([1]), "sizeInBytes": 400})),
+        "cannot be read",
+    ),
+    "a schema without columns": (lambda t: put(t, with_schema(t, lambda text: "{}")), "'fields'"),
+    "a schema that is a list": (lambda t: put(t, with_schema(t, lambda text: "[]")), "cannot be read"),
+    "a schema that is nested without an end": (lambda t: put(t, with_schema(t, lambda x: "[" * 99999)), "cannot be"),
+    "an object of an unknown type": (
+        lambda t: put(t, with_schema(t, lambda text: text.replace('"boolean"', '{"type":"udt"}'))),
+        "column 'b' of 't' is udt",
+    ),
+    "a decimal without digits": (
+        lambda t: put(t, with_schema(t, lambda text: text.replace('"boolean"', '"decimal(a)"'))),
+        "column 'b' of 't' is decimal",
+    ),
+    "a protocol without a version": (lambda t: put(t, {"protocol": {"x": 1}}), "'minReaderVersion'"),
+    "an entry that is a folder": (lambda t: (t / "_delta_log" / f"{1:020d}.json").mkdir(), "cannot be read"),
+    "a checkpoint that is cut off": (cut_checkpoint, "cannot be read"),
+    "change data without a kind": (lambda t: put(t, change_data(t, {"k": [1], "b": [True]})), "_change_type"),
+    "change data of an unknown kind": (lambda t: put(t, change_data(t, CDC_KIND)), "'upsert' is no kind"),
+    "a file of another type": (
+        lambda t: put(t, added(t, path=beside(t, {"k": ["x"], "b": [True]}))),
+        "the column 'k'",
+    ),
+    "a file elsewhere": (lambda t: put(t, added(t, path="s3://bucket/x.parquet")), "s3"),
+}
+
+
+def two_sources(folder: Path, names: tuple[str, str] = ("a_bad", "z_good"), **written: Any) -> tm.Database:
+    """A source that is to be damaged, and one behind it; each has a table, and both were pulled."""
+    for name in names:
+        write_deltalake(str(folder / name / "t"), pa.table({"k": [1, 2], "b": [True, False]}), **written)
+    db = tm.connect("duckdb", allow_paths=[folder])
+    for name in names:
+        db.execute(f"CREATE SOURCE {name} TYPE delta OPTIONS (path '{folder / name}')")
+        db.execute(f"CREATE TABLE of_{name} FROM SOURCE {name} RELATION 't'")
+    assert db.pull() == 4
+    write_deltalake(str(folder / names[1] / "t"), pa.table({"k": [3], "b": [True]}), mode="append")
+    return db
+
+
+def must_stop_alone(db: tm.Database, told: str) -> None:
+    """A pull names the damaged source and has the other one."""
+    with pytest.raises(tm.TidemarkError, match="the source 'a_bad' has stopped") as error:
+        db.pull()
+    assert told in error.value.message and error.value.code in ("source", "type", "unsupported"), error.value.message
+    assert rows(db.query("SELECT k FROM of_z_good")) == [(1,), (2,), (3,)], "the other one went on"
+    assert rows(db.query("SELECT k FROM of_a_bad")) == [(1,), (2,)]
+    found = db.execute("SHOW SOURCES")
+    assert found is not None and found["status"].to_pylist() == ["stopped", "active"]
+    assert told in found["error"].to_pylist()[0]
+
+
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_a_damaged_table_stops_its_source_and_no_other(kind: str, tmp_path: Path) -> None:
+    damage, told = DAMAGES[kind]
+    with two_sources(tmp_path) as db:
+        damage(tmp_path / "a_bad" / "t")
+        must_stop_alone(db, told)
+        shutil.rmtree(tmp_path / "a_bad" / "t")
+        write_deltalake(str(tmp_path / "a_bad" / "t"), pa.table({"k": [7], "b": [True]}))
+        assert db.pull() == 3, "it goes on when the table is whole again"
+
+
+@pytest.mark.parametrize("type_", ["boolean", "integer", "date", "timestamp_ntz", "decimal(8,2)", "double"])
+def test_a_partition_of_a_wrong_value_is_told(type_: str, tmp_path: Path) -> None:
+    with two_sources(tmp_path, partition_by=["b"]) as db:
+        table = tmp_path / "a_bad" / "t"
+        path = beside(table, {"k": [5]})
+        metadata = with_schema(table, lambda text: text.replace('"boolean"', f'"{type_}"'))
+        protocol = {**FEATURES, "readerFeatures": ["timestampNtz"], "writerFeatures": ["timestampNtz"]}
+        db.execute("CREATE OR REPLACE TABLE of_a_bad (k BIGINT) FROM SOURCE a_bad RELATION 't'")
+        db.pull()
+        write_deltalake(str(tmp_path / "z_good" / "t"), pa.table({"k": [4], "b": [True]}), mode="append")
+        gone = [{"remove": {**one, "deletionTimestamp": 1}} for one in actions_of(table, 0, "add")]
+        values = {"partitionValues": {"b": "yes"}}
+        put(table, {"protocol": protocol}, metadata, *gone, added(table, path=path, **values))
+        db.execute("CREATE OR REPLACE TABLE of_a_bad FROM SOURCE a_bad RELATION 't'")
+        with pytest.raises(tm.StorageError, match=f"the partition of 'b': 'yes' is no {type_.split('(')[0]}"):
+            db.pull()
+        assert db.query("SELECT * FROM of_z_good").num_rows == 4
+
+
+def test_whatever_a_source_raises_stops_it_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = DeltaSource.changes
+
+    def raising(error: BaseException) -> Callable[..., pa.Table]:
+        def changes(source: DeltaSource, *arguments: Any) -> pa.Table:
+            if "a_bad" in str(source._folder):
+                raise error
+            return whole(source, *arguments)
+
+        return changes
+
+    with two_sources(tmp_path) as db:
+        put(tmp_path / "a_bad" / "t", {"commitInfo": {}})
+        for passing, code in ((MemoryError(), "out_of_memory"), (tm.TidemarkError("timeout", "x"), "timeout")):
+            monkeypatch.setattr(DeltaSource, "changes", raising(passing))
+            with pytest.raises(tm.TidemarkError) as found:
+                db.pull()
+            assert found.value.code == code
+        for pressed in (KeyboardInterrupt(), RuntimeError("Query interrupted")):
+            monkeypatch.setattr(DeltaSource, "changes", raising(pressed))
+            with pytest.raises(KeyboardInterrupt):
+                db.pull()
+        shown = db.execute("SHOW SOURCES")
+        assert shown is not None and shown["status"].to_pylist() == ["active", "active"]
+        monkeypatch.setattr(DeltaSource, "changes", raising(ZeroDivisionError("nobody thought of this")))
+        must_stop_alone(db, "nobody thought of this")
+        monkeypatch.setattr(DeltaSource, "columns", raising(AssertionError("nor of this")))
+        with pytest.raises(tm.StorageError, match="nor of this"):
+            db.execute("CREATE TABLE more FROM SOURCE a_bad RELATION 't'")

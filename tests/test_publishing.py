@@ -17,19 +17,23 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 import tidemark as tm
 from tests.effort import examples
 from tests.test_crash import killed_after
 from tidemark.engines.spark import SparkEngine
+from tidemark.engines.spark import records as records_module
+from tidemark.engines.spark import stage as stage_module
 from tidemark.engines.spark.publish import Publisher
+from tidemark.engines.spark.records import Created
 from tidemark.engines.spark.seals import Seals
 from tidemark.engines.spark.transactions import Transactions
 from tidemark.storage import store as store_module
@@ -341,6 +345,79 @@ def test_bounds_are_json_and_hold_whatever_is_cut_off(tmp_path: Path) -> None:
     assert stats["nullCount"] == {"f": 1, "g": 0, "s": 0, "w": 0}
 
 
+def test_texts_and_names_beyond_the_usual_planes_are_found_by_other_readers(tmp_path: Path) -> None:
+    """delta-rs reads escaped pairs of surrogates as other characters, so that nothing of a log is escaped."""
+    lake, name, longer = tmp_path / "lake", "\U00020bb7野屋", "\U00020bb7" * 40
+    with opened(lake) as db:
+        db.execute(f"""CREATE TABLE "\U00020bb7" (k INT, name VARCHAR, "\U00020bb7" VARCHAR);
+            INSERT INTO "\U00020bb7" VALUES (1, 'Ada', ''), (2, '{name}', '{longer}')""")
+        for _ in ("entries", "a checkpoint"):
+            directory = lake / shown(db)["\U00020bb7"]["path"]
+            table = DeltaTable(str(directory))
+            assert [field.name for field in table.schema().fields] == ["k", "name", "\U00020bb7"]
+            found = QueryBuilder().register("t", table)
+            for column, value in (("name", name), ("\U00020bb7", longer)):
+                rows = pa.table(found.execute(f"SELECT k FROM t WHERE \"{column}\" = '{value}'").read_all())
+                assert rows.to_pydict() == {"k": [2]}, column
+                assert table.to_pyarrow_table(filters=[(column, "=", value)])["k"].to_pylist() == [2]
+            stats = pa.table(table.get_add_actions(flatten=True)).to_pylist()[0]
+            assert stats["max.name"] == name and stats["max.\U00020bb7"] == "\U00020bb7" * 32 + "\U0010ffff"
+            table.create_checkpoint()
+
+
+NAMES = (
+    ('"b c", b_c', ["b_c_2", "b_c"]),
+    ('"a b", "a,b", "a;b"', ["a_b", "a_b_2", "a_b_3"]),
+    ('"a b", "A_b", a_b_2', ["a_b_3", "A_b", "a_b_2"]),
+    ('"b c", "B_C", b_c_2, "b=c"', ["b_c_3", "B_C", "b_c_2", "b_c_4"]),
+    ('"p.q", "q""q", "b`t", "x{y}", "t\tt", "sélect"', ["p.q", 'q"q', "b`t", "x_y_", "t_t", "sélect"]),
+)
+
+
+@pytest.mark.parametrize(("columns", "published"), NAMES)
+def test_a_name_that_others_can_read_stays_and_others_get_numbers(
+    columns: str, published: list[str], tmp_path: Path
+) -> None:
+    lake, count = tmp_path / "lake", len(published)
+    with opened(lake) as db:
+        db.execute(f"CREATE TABLE t ({', '.join(f'{name} INT' for name in columns.split(', '))})")
+        db.execute(f"INSERT INTO t VALUES ({', '.join(map(str, range(count)))})")
+        db.execute('ALTER TABLE t ADD COLUMN "x y" INT DEFAULT 7; ALTER TABLE t ADD COLUMN x_y INT DEFAULT 8')
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT * FROM t")
+    with opened(lake) as db:
+        db.execute("INSERT INTO t SELECT * FROM t; DELETE FROM t WHERE x_y = 9; CHECKPOINT")
+        wanted = Counter({(*range(count), 7, 8): 2})
+        assert counted(db.query("SELECT * FROM t")) == wanted
+        assert seen(lake, "t") == (db.version - 1, wanted) and seen(lake, "v")[1] == wanted
+        names = {name: table_of(lake, name).to_pyarrow_table().column_names for name in ("t", "v")}
+        assert names["t"] == [*published, "x_y", "x_y_2"], "columns that are there keep their names"
+        db.execute('CREATE TABLE o ("x y" INT); INSERT INTO o VALUES (1); ALTER TABLE o ADD COLUMN x_y INT DEFAULT 2')
+        assert table_of(lake, "o").to_pyarrow_table().to_pydict() == {"x_y": [1], "x_y_2": [2]}
+        assert counted(db.query('SELECT x_y, "x y" FROM o')) == Counter([(2, 1)])
+        assert db.changes("t", since=1).num_rows == 2 and not db.audit("v").num_rows
+
+
+def test_a_lake_of_an_earlier_tidemark_keeps_the_names_in_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = records_module._created_to_json
+
+    def earlier(created: Any) -> dict[str, Any]:
+        return {key: value for key, value in whole(created).items() if key != "named"}
+
+    lake, rows = tmp_path / "lake", Counter([(1, 2)])
+    monkeypatch.setattr(records_module, "_created_to_json", earlier)
+    monkeypatch.setattr(stage_module, "Created", partial(Created, named=False))
+    with opened(lake) as db:
+        db.execute('CREATE TABLE t ("b c" INT, b_c INT); INSERT INTO t VALUES (1, 2)')
+    monkeypatch.undo()
+    with opened(lake) as db:
+        assert counted(db.query('SELECT "b c", b_c FROM t')) == rows
+        db.execute("INSERT INTO t VALUES (1, 2); CHECKPOINT")
+        assert seen(lake, "t")[1] == rows + rows
+        assert table_of(lake, "t").to_pyarrow_table().column_names == ["b_c", "b_c_2"]
+
+
 def test_definitions_are_followed(tmp_path: Path) -> None:
     """A table that is dropped is gone; what replaces another lies in its place, and goes on from there."""
     lake = tmp_path / "lake"
@@ -398,18 +475,80 @@ def test_a_publication_that_fails_fails_no_commit(tmp_path: Path, monkeypatch: p
         assert (shown(db)["t"]["behind"], shown(db)["t"]["error"]) == (0, None)
 
 
-def test_what_somebody_else_writes_is_noticed_and_put_right(tmp_path: Path) -> None:
+def test_what_somebody_else_writes_is_noticed_and_put_right(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     lake = tmp_path / "lake"
     with opened(lake) as db:
         db.execute("CREATE TABLE t (a INT); INSERT INTO t VALUES (1), (2)")
+        before = table_of(lake, "t").version()
         table_of(lake, "t").delete("a = 1")
+        assert "somebody else" in shown(db)["t"]["error"]
+        with tm.connect(f"spark:{lake}", read_only=True) as reader:
+            assert "somebody else" in shown(reader)["t"]["error"]
         db.execute("INSERT INTO t VALUES (3)")
-        assert "somebody else" in shown(db)["t"]["error"], "nothing is put behind what nobody has looked at"
-        assert db.query("SELECT * FROM t").num_rows == 3
-        db.execute("PUBLISH t")
-        assert seen(lake, "t") == (db.version, Counter([(1,), (2,), (3,)]))
+        assert seen(lake, "t") == (db.version, Counter([(1,), (2,), (3,)])), "readers miss no row that is committed"
+        assert shown(db)["t"]["error"] is None
+        assert fed(lake, "t", before + 1, table_of(lake, "t").version()) == Counter([(3,)])
         db.execute("DELETE FROM t WHERE a = 2")
         assert seen(lake, "t") == (db.version, Counter([(1,), (3,)]))
+    told = [record for record in caplog.records if record.name.startswith("tidemark")]
+    assert [record.exc_info for record in told] == [None] and "somebody else has written" in told[0].getMessage()
+
+
+@pytest.mark.parametrize("publish", ["commit", "1h", "close"])
+@pytest.mark.parametrize("way", ["PUBLISH", "PUBLISH t", "CHECKPOINT", "close"])
+def test_what_somebody_else_writes_is_put_right_although_nothing_has_changed(
+    way: str, publish: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lake = tmp_path / "lake"
+    with opened(lake, publish) as db:
+        db.execute("CREATE TABLE t (a INT); INSERT INTO t VALUES (1); PUBLISH")
+        row = pa.table({"a": pa.array([67], pa.int32())})
+        for _ in range(2):
+            write_deltalake(str(lake / "tables" / "t"), row, mode="append")
+        assert "somebody else" in shown(db)["t"]["error"]
+        db.close() if way == "close" else db.execute(way)
+        assert seen(lake, "t") == (db.version if way != "close" else 2, Counter([(1,)]))
+        if way != "close":
+            assert (shown(db)["t"]["behind"], shown(db)["t"]["error"]) == (0, None)
+            entry = table_of(lake, "t").version()
+            db.execute(way)
+            assert table_of(lake, "t").version() == entry, "there was nothing to do"
+    told = [record for record in caplog.records if record.name.startswith("tidemark")]
+    assert [record.exc_info for record in told] == [None]
+
+
+def test_what_an_overtaken_writer_publishes_undoes_nothing(tmp_path: Path) -> None:
+    """It finds entries of its successor, which are no foreign ones."""
+    lake = tmp_path / "lake"
+    late = SparkEngine(lake, publish=Rhythm(versions=1))
+    with tm.Database(late) as before:
+        before.execute("CREATE TABLE t (a INT); INSERT INTO t VALUES (1)")
+        with tm.connect(f"spark:{lake}", options={"publish": "commit"}, takeover=True) as db:
+            db.execute("INSERT INTO t VALUES (2)")
+            with pytest.raises(tm.TidemarkError) as error:
+                before.execute("PUBLISH")
+            assert error.value.code == "fenced"
+            assert seen(lake, "t")[1] == Counter([(1,), (2,)])
+
+
+def test_somebody_who_writes_again_and_again_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake, original = tmp_path / "lake", Publisher._put
+    with opened(lake) as db:
+        db.execute("CREATE TABLE t (a INT); INSERT INTO t VALUES (1)")
+
+        def late(self: Publisher, table: Path, entry: int, data: bytes) -> None:
+            if table.name == "t":
+                write_deltalake(str(table), pa.table({"a": pa.array([66], pa.int32())}), mode="append")
+            original(self, table, entry, data)
+
+        monkeypatch.setattr(Publisher, "_put", late)
+        db.execute("INSERT INTO t VALUES (2)")
+        assert "somebody else" in shown(db)["t"]["error"]
+        with pytest.raises(tm.StorageError, match="somebody else"):
+            db.execute("PUBLISH t")
+        monkeypatch.undo()
+        db.execute("PUBLISH t")
+        assert seen(lake, "t") == (db.version, Counter([(1,), (2,)]))
 
 
 def test_a_long_history_leaves_a_short_log_and_few_files(tmp_path: Path) -> None:

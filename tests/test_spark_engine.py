@@ -700,7 +700,9 @@ def test_any_identifier_makes_a_safe_folder_and_safe_columns(spark: Any, tmp_pat
     assert directory_name("..") == "~2e~2e"
     assert directory_name("A") != directory_name("a")
     assert len(directory_name("x" * 500)) < 200
-    assert column_names(["a", "A", "a=b", ""]) == ("a", "A_2", "a_b", "_")
+    for first, names in ((0, ("a", "A_2", "a_b", "a_b_2")), (4, ("a", "A_2", "a_b_2", "a_b"))):
+        assert column_names(["a", "A", "a=b", "a_b"], first) == names
+    assert column_names([""], 1) == ("_",)
     odd = Schema((Field("a b", INT), Field("A B", INT), Field("`q`\"'", INT)))
     engine = open_engine(tmp_path / "my lake ü", spark)
     create(engine, "../Weird `\"name' =1", odd)

@@ -174,6 +174,16 @@ def test_a_source_is_paused_resumed_and_compared(db: tm.Database, lake: Path) ->
     db.execute("ALTER SOURCE lake RESYNC")
     assert db.pull() == 1 and shown(db)["compared"] == "sale: RESYNC asks for it"
     assert db.pull() == 0 and changes_at(db, "sale") == {(2, "a", Decimal("1.00")): 1}
+    sale.delete("id = 2")
+    db.execute("ALTER SOURCE lake PAUSE; ALTER SOURCE lake RESYNC")
+    assert shown(db)["status"] == "paused" and db.pull() == 0, "it is compared when it goes on"
+    db.execute("ALTER SOURCE lake RESUME")
+    assert db.pull() == 1 and shown(db)["compared"] == "sale: RESYNC asks for it"
+    sale.path.rename(sale.path.with_name("away"))
+    with pytest.raises(tm.StorageError):
+        db.pull()
+    db.execute("ALTER SOURCE lake PAUSE")
+    assert shown(db)["status"] == "paused" and "no Delta table" in shown(db)["error"]
     refused(db, "ALTER SOURCE nobody PAUSE", "unknown_source")
     refused(db, "ALTER SOURCE lake STOP", "syntax", "STOP is nothing that a source does")
 
@@ -236,6 +246,40 @@ def test_a_table_that_is_dropped_begins_anew(db: tm.Database, lake: Path) -> Non
     assert db.execute("SHOW SOURCES").num_rows == 0  # type: ignore[union-attr]
     refused(db, "DROP SOURCE lake", "unknown_source")
     db.execute("DROP SOURCE IF EXISTS lake")
+
+
+def test_a_table_whose_columns_have_other_types_is_really_replaced(db: tm.Database, lake: Path) -> None:
+    path, replacing = str(lake / "t"), "CREATE OR REPLACE TABLE t FROM SOURCE lake RELATION 't' KEY (id)"
+    write_deltalake(path, pa.table({"id": [1, 2], "more": [7, 8]}))
+    db.execute(f"CREATE SOURCE lake TYPE delta OPTIONS (path '{lake}'); {replacing}")
+    assert db.pull() == 2
+    version = db.version
+    db.execute(replacing)
+    assert db.version == version
+    write_deltalake(path, pa.table({"id": ["x"], "other": [5]}), mode="overwrite", schema_mode="overwrite")
+    with pytest.raises(tm.StatementError, match="'lake' has stopped") as error:
+        db.pull()
+    assert "CREATE OR REPLACE TABLE t FROM SOURCE" in str(error.value.hint)
+    db.execute(replacing)
+    assert (rows(db.query("SELECT * FROM t")), db.version) == ([], version + 1)
+    assert db.pull() == 1 and rows(db.query("SELECT id, other FROM t")) == [("x", 5)]
+    assert changes_at(db, "t") == {("x", 5): 1}
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT COUNT(*) AS n FROM t; CREATE VIEW w AS SELECT * FROM v")
+    write_deltalake(path, pa.table({"id": [3.5], "other": [5]}), mode="overwrite", schema_mode="overwrite")
+    for told in (lambda: db.pull(), lambda: db.execute(replacing)):
+        with pytest.raises(tm.StatementError) as error:
+            told()
+        assert "DROP TABLE t CASCADE" in str(error.value.hint)
+    refused(db, "CREATE OR REPLACE TABLE t FROM SOURCE lake RELATION 't'", "dependents", "'t' is needed by v, w")
+    assert rows(db.query("SELECT id, n FROM t, w")) == [("x", 1)], "what was refused has changed nothing"
+    shutil.move(path, lake / "away")
+    version = db.version
+    db.execute(replacing)
+    assert db.version == version, "what cannot be read now is a matter of the pull"
+    shutil.move(lake / "away", path)
+    db.execute(f"DROP TABLE t CASCADE; {replacing}; CREATE MATERIALIZED VIEW v AS SELECT COUNT(*) AS n FROM t")
+    assert db.pull() == 1 and rows(db.query("SELECT id, n FROM t, v")) == [(3.5, 1)]
+    refused(db, "CREATE OR REPLACE TABLE t (id BIGINT) FROM SOURCE lake RELATION 't'", "type", "is double")
 
 
 def test_nothing_else_changes_such_a_table(db: tm.Database, lake: Path) -> None:
@@ -407,6 +451,19 @@ def test_places_that_nobody_allowed_are_not_read(db: tm.Database, lake: Path, tm
     assert shown(db)["status"] == "stopped" and rows(db.query("SELECT * FROM sale")) == []
 
 
+def test_a_relation_lies_below_the_path_of_its_source(db: tm.Database, lake: Path) -> None:
+    for name in ("one", "two"):
+        Foreign(lake / name / "sale").write([(1, "a", 100)])
+    db.execute(f"CREATE SOURCE s TYPE delta OPTIONS (path '{lake / 'one'}')")
+    for other in (str(lake / "two" / "sale"), "../two/sale", "sale/../../two/sale", f"{lake}/onesale"):
+        refused(db, f"CREATE TABLE t FROM SOURCE s RELATION '{other}'", "not_allowed", "below the path of the source")
+    for number, same in enumerate(("sale", "./sale/", "x/../sale", str(lake / "one" / "sale"))):
+        db.execute(f"CREATE TABLE t{number} FROM SOURCE s RELATION '{same}'")
+    db.execute(f"CREATE SOURCE here TYPE delta OPTIONS (path '{lake / 'two' / 'sale'}')")
+    db.execute("CREATE TABLE h FROM SOURCE here RELATION '.'")
+    assert db.pull() == 5
+
+
 def test_definitions_that_are_wrong(db: tm.Database, lake: Path) -> None:
     Foreign(lake / "sale").write([(1, "a", 100)])
     db.execute(f"CREATE SOURCE lake TYPE delta OPTIONS (path '{lake}'); CREATE TABLE own (id INT)")
@@ -427,6 +484,33 @@ def test_definitions_that_are_wrong(db: tm.Database, lake: Path) -> None:
     refused(db, "CREATE TABLE own FROM SOURCE lake RELATION 'sale'", "exists")
     refused(db, "CREATE OR REPLACE TABLE own FROM SOURCE lake RELATION 'sale'", "wrong_kind")
     refused(db, "CREATE SINK s TYPE postgres", "unsupported")
+
+
+def test_columns_of_reserved_names_are_left_out_by_a_list(db: tm.Database, lake: Path) -> None:
+    for name in ("_time", "_Version", "_weight", "rowid"):
+        path = str(lake / name.lower())
+        write_deltalake(path, pa.table({"id": [1], name: [5]}))
+        db.execute(f"CREATE SOURCE IF NOT EXISTS s TYPE delta OPTIONS (path '{lake}')")
+        refused(db, f"CREATE TABLE a FROM SOURCE s RELATION '{name.lower()}'", "reserved_name", name.lower())
+        refused(db, f"CREATE TABLE a (\"{name}\" BIGINT) FROM SOURCE s RELATION '{name.lower()}'", "reserved_name")
+        db.execute(f"CREATE OR REPLACE TABLE a (id BIGINT) FROM SOURCE s RELATION '{name.lower()}'")
+        assert db.pull() == 1
+    assert db.changes("a").column_names == ["id", "_version", "_weight", "_time"]
+
+
+def test_a_new_column_of_a_reserved_name_is_not_added(db: tm.Database, lake: Path) -> None:
+    sale = Foreign(lake / "sale")
+    sale.write([(1, "a", 100)])
+    for policy in ("add", "stop"):
+        db.execute(f"CREATE OR REPLACE SOURCE lake TYPE delta OPTIONS (path '{lake}', new_columns '{policy}')")
+        db.execute("CREATE OR REPLACE TABLE sale FROM SOURCE lake RELATION 'sale'")
+        if policy == "add":
+            db.pull()
+            more = pa.table({"id": [3], "_time": [5]})
+            write_deltalake(str(sale.path), more, mode="append", schema_mode="merge")
+        with pytest.raises(tm.StatementError, match=r"the source 'lake' has stopped: .*'_time'") as error:
+            db.pull()
+        assert "ADD COLUMN" not in str(error.value.hint)
 
 
 def test_rules_and_pairs_see_what_a_pull_did(db: tm.Database, lake: Path) -> None:
@@ -478,6 +562,34 @@ def test_pulls_go_on_in_another_process_and_in_a_copy(tmp_path: Path, lake: Path
             assert changes_at(db, "sale") == {(2, "b", Decimal("2.00")): 1}
     with tm.connect(target) as db, pytest.raises(tm.TidemarkError, match="a source may not read"):
         db.pull()
+
+
+@pytest.mark.parametrize("dialect", ["postgres", "spark"])
+def test_a_relative_path_is_that_of_the_folder_where_it_was_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dialect: str
+) -> None:
+    odd, target = "it's a lake", f"duckdb:{tmp_path / 'x.duckdb'}"
+    for number, folder in enumerate(("one", "two"), 1):
+        Foreign(tmp_path / folder / odd / "sale").write([(number, "a", 100)])
+    said = odd.replace("'", "''" if dialect == "postgres" else "\\'")
+    text = f"CREATE OR REPLACE SOURCE lake TYPE delta OPTIONS (path './{said}/', new_columns 'add')"
+    monkeypatch.chdir(tmp_path / "one")
+    for _ in range(2):
+        with tm.connect(target, dialect=dialect, allow_paths=[tmp_path]) as db:
+            db.execute(text)
+            db.execute("CREATE TABLE IF NOT EXISTS sale FROM SOURCE lake RELATION 'sale'")
+            db.pull()
+            version = db.version
+            db.execute(text)
+            assert db.version == version, "an equal definition from the same folder is no other one"
+    monkeypatch.chdir(tmp_path / "two")
+    with tm.connect(target, dialect=dialect, allow_paths=[tmp_path]) as db:
+        assert shown(db)["path"] == str(tmp_path / "one" / odd)
+        assert db.pull() == 0 and rows(db.query("SELECT id FROM sale")) == [(1,)]
+        assert shown(db)["compared"] is None
+        db.execute(text)
+        assert shown(db)["path"] == str(tmp_path / "two" / odd), "here it is another folder"
+        assert db.pull() == 2 and rows(db.query("SELECT id FROM sale")) == [(2,)]
 
 
 def test_definitions_are_read_in_other_dialects(tmp_path: Path, lake: Path) -> None:

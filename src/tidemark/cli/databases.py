@@ -5,6 +5,7 @@ A script as pieces: each statement with its text, its place in the file and the 
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -36,6 +37,20 @@ def connected(target: str, status: Status, dialect: str = "postgres", allow: Seq
     finally:
         with status.showing("closing the database"):
             database.close()
+
+
+def to_look_at(target: str) -> str:
+    """The target; if nothing is there, an empty database of its engine, which is gone afterwards."""
+    engine, _, path = target.partition(":")
+    place = place_of(target)
+    if place is None or engine not in ("duckdb", "spark"):
+        return target
+    if is_url(path):
+        is_new = engine == "spark" and not _has_lake(path)
+    else:
+        is_empty = engine == "spark" and place.is_dir() and not any(place.iterdir())
+        is_new = is_empty or not os.path.lexists(place)
+    return engine if is_new else target
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from tidemark.cli.databases import Piece, connected, read_script, read_text
+from tidemark.cli.databases import Piece, connected, read_script, read_text, to_look_at
 from tidemark.cli.show import Display, as_error, console_for, errors_shown
 from tidemark.cli.spinner import Status
 from tidemark.errors import TidemarkError
@@ -78,7 +78,7 @@ def pull_command(
     with errors_shown(None if script is None else script.name), said_of_errors():
         pieces = [] if script is None else read_script(read_text(script), dialect)
         allowed = allow if allow else [Path("/")]
-        with connected(target, status, dialect, allowed) as database:
+        with connected(to_look_at(target) if is_dry else target, status, dialect, allowed) as database:
             run = Run(database, pieces, status, timeout)
             is_well = run.preview() if is_dry else run.follow(every) if is_followed else run.once()
     if not is_well:

@@ -10,7 +10,10 @@ CREATE RULE, ACTIVATE, DEACTIVATE and DROP inside a transaction: what they do to
 
 from __future__ import annotations
 
+import datetime as dt
+import os
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Protocol
 
 import pyarrow as pa
@@ -29,7 +32,8 @@ from tidemark.rules.catalog import (
 from tidemark.rules.coupling import Reactions
 from tidemark.rules.detached import DETACHED_TABLE
 from tidemark.rules.firings import dropped, timers, unwatched
-from tidemark.sources.follow import MustAllow, opened
+from tidemark.session.options import path_of
+from tidemark.sources.follow import MustAllow, opened, stops
 from tidemark.sources.protocol import Source as Connection
 from tidemark.sql.bind.changes import table_for_change
 from tidemark.sql.bind.rules import bind_rule
@@ -54,7 +58,7 @@ from tidemark.sql.parse.sources import ADD, NEW_COLUMNS, CreateSource, CreateSou
 from tidemark.sql.parse.statements import Drop
 from tidemark.sql.parse.text import Source
 from tidemark.state.host import Host
-from tidemark.state.records import source_of
+from tidemark.state.records import source_of, source_text
 from tidemark.state.tidemarks import dropped_as, must_mean_the_same
 from tidemark.state.times import with_clock
 from tidemark.state.transition import network_of
@@ -93,8 +97,18 @@ def with_source(statement: CreateSource, catalog: Catalog, source: Source, must_
         return catalog
     if known is not None and not statement.or_replace:
         raise TidemarkError("exists", f"there is already a source {known.name!r}", hint="CREATE OR REPLACE SOURCE")
+    made = _with_whole_path(made)
     must_allow(made.options["path"])
     return catalog if known is not None and known.is_same(made) else catalog.with_source(made)
+
+
+def _with_whole_path(definition: SourceDefinition) -> SourceDefinition:
+    """The same with a path that means the same folder wherever the database is opened."""
+    given = path_of(definition.options["path"], "option")
+    if os.path.isabs(given):
+        return definition
+    options = {**definition.options, "path": os.path.abspath(os.path.expanduser(given))}
+    return replace(definition, options=options, text=source_text(definition, options), dialect="postgres")
 
 
 def with_source_table(statement: CreateSourceTable, catalog: Catalog, source: Source, must_allow: MustAllow) -> Catalog:
@@ -103,24 +117,47 @@ def with_source_table(statement: CreateSourceTable, catalog: Catalog, source: So
     if known is not None and statement.if_not_exists:
         return catalog
     definition = _source_named(statement.source, catalog)
-    if statement.or_replace and isinstance(known, Table) and _is_same_table(known, statement, source):
+    is_same = statement.or_replace and isinstance(known, Table) and _is_same_table(known, statement, source)
+    if is_same and isinstance(known, Table) and _still_fits(known, definition, must_allow):
         return catalog
     table = bind_source_table(statement, opened(definition, must_allow).columns(statement.relation), source)
     if known is None or not statement.or_replace:
         return _with_new(table, catalog)
     if not isinstance(known, Table) or known.origin is None:
         raise TidemarkError("wrong_kind", f"{known.name!r} is no table that follows a source", hint="DROP it first")
-    return _with_new(table, without(st.Drop("TABLE", known.name, if_exists=False, cascade=False), catalog))
+    try:
+        return _with_new(table, without(st.Drop("TABLE", known.name, if_exists=False, cascade=False), catalog))
+    except TidemarkError as error:
+        if error.code != "dependents":
+            raise
+        hint = f"DROP TABLE {known.name} CASCADE drops it with them; then create all anew"
+        raise error.restated(hint=hint) from error
+
+
+def _still_fits(table: Table, definition: SourceDefinition, must_allow: MustAllow) -> bool:
+    """Whether the columns of a table are as they were in its source. If that cannot be read, the next pull tells it."""
+    assert table.origin is not None
+    try:
+        found = opened(definition, must_allow).columns(table.origin.relation)
+    except TidemarkError as error:
+        if not stops(error):
+            raise
+        return True
+    try:
+        taken_columns(table, found)
+    except TidemarkError:
+        return False
+    return True
 
 
 def _is_same_table(known: Table, statement: CreateSourceTable, source: Source) -> bool:
     """Whether a table is what a statement asks for, which is told without a look at the source. All columns are the
-    same ones, whatever has become of them since."""
+    same ones, as long as they fit."""
     if known.origin != origin_of(statement):
         return False
     if known.origin.whole:
         return tuple(known.schema[position].name for position in known.primary_key) == statement.key
-    made = bind_listed(statement, source)
+    made = bind_listed(statement, replace(source, now=None))  # names that were reserved later are kept
     return (known.schema, known.checks, known.primary_key) == (made.schema, made.checks, made.primary_key)
 
 
@@ -134,7 +171,7 @@ def _source_named(name: str, catalog: Catalog) -> SourceDefinition:
 
 
 def with_new_columns(
-    definition: SourceDefinition, found: Connection, catalog: Catalog, must_allow: MustAllow
+    definition: SourceDefinition, found: Connection, catalog: Catalog, must_allow: MustAllow, now: dt.datetime
 ) -> Catalog:
     """The catalog with the columns that relations of a source have got, if that is what is to be done with them."""
     if definition.options.get(NEW_COLUMNS) != ADD:
@@ -143,7 +180,7 @@ def with_new_columns(
         assert table.origin is not None
         for column in missing_columns(table, found.columns(table.origin.relation)):
             if column.type is not None:
-                [(statement, source)] = parse_script(Source(addition(table, column), "postgres"))
+                [(statement, source)] = parse_script(Source(addition(table, column), "postgres", now))
                 assert isinstance(statement, st.AlterTable)
                 catalog = with_more_columns(statement, catalog, source, must_allow)
     return catalog

@@ -17,7 +17,7 @@ from tidemark.session.commit import check
 from tidemark.session.definitions import with_new_columns
 from tidemark.session.options import AllowedPaths
 from tidemark.session.transaction import Transaction
-from tidemark.sources.follow import Pulled, Taken, apply, came_and_went, counted, opened, reading, stops, taken
+from tidemark.sources.follow import Pulled, Taken, apply, came_and_went, counted, opened, stops, taken
 from tidemark.sources.positions import ACTIVE, PAUSED, STOPPED, Standing, followed_of, standing_of
 from tidemark.sources.protocol import Source
 from tidemark.sql.catalog.sources import SourceDefinition
@@ -109,6 +109,8 @@ class Pulling:
                 standing = replace(standing, status=PAUSED)
             case action if action == RESUME:
                 standing = replace(standing, status=ACTIVE, error=None)
+            case _ if standing.status == PAUSED:
+                standing = replace(standing, resync=True)
             case _:
                 standing = replace(standing, status=ACTIVE, error=None, resync=True)
         self._store.note({source_note(statement.name): standing.to_note()})
@@ -116,11 +118,10 @@ class Pulling:
 
 def _taken(source: Source, definition: SourceDefinition, transaction: Transaction, *, is_asked: bool) -> list[Taken]:
     """What the tables of a source take over, as far as they are followed in the store."""
-    with reading():
-        catalog = with_new_columns(definition, source, transaction.catalog, transaction.allowed.must_let_read)
+    store, must_allow = transaction.store, transaction.allowed.must_let_read
+    catalog = with_new_columns(definition, source, transaction.catalog, must_allow, store.now())
     if catalog is not transaction.catalog:
         transaction.redefine(catalog)
-    store = transaction.store
     tables, created = catalog.tables_from(definition.name), store.created
     known = {table.name: followed_of(table, store.notes, created) for table in tables}
     return taken(source, tables, known, created, transaction, store.stopping.check, is_asked=is_asked)

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -85,7 +87,14 @@ class DeltaSource:
     def _table(self, relation: str) -> DeltaTable:
         found = self._tables.get(relation)
         if found is None:
-            place = self._folder / relation
+            place = Path(os.path.normpath(self._folder / relation))
+            folder = Path(os.path.normpath(self._folder))
+            if folder not in (place, *place.parents):
+                raise TidemarkError(
+                    "not_allowed",
+                    f"{relation!r} is not below the path of the source, {self._folder}",
+                    hint="RELATION names a folder below that path; another source can have another path",
+                )
             self._must_allow(str(place))
             found = self._tables[relation] = DeltaTable(place, self._must_allow)
         return found
@@ -172,10 +181,8 @@ def type_of(told: Told) -> Type | None:
     SMALLINT DECIMAL(10,2) BIGINT[]
     """
     if isinstance(told, str):
-        if told.startswith("decimal("):
-            precision, scale = told.removeprefix("decimal(").rstrip(")").split(",")
-            return decimal(int(precision), int(scale))
-        return _TYPES.get(told)
+        digits = re.fullmatch(r"decimal\((\d+), *(-?\d+)\)", told)
+        return _TYPES.get(told) if digits is None else decimal(int(digits[1]), int(digits[2]))
     if told["type"] == "array":
         element = type_of(told["elementType"])
         return None if element is None or element.is_nested else array_of(element)
@@ -195,5 +202,7 @@ def _named(told: Told) -> str:
         return f"array<{_named(told['elementType'])}>"
     if told["type"] == "map":
         return f"map<{_named(told['keyType'])},{_named(told['valueType'])}>"
+    if told["type"] != "struct":
+        return str(told["type"])
     parts = [f"{part['name']}:{_named(part['type'])}" for part in told["fields"]]
     return f"struct<{','.join(parts)}>"

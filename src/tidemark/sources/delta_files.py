@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import struct
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -233,7 +234,7 @@ class DataFiles:
     def _deleted_by(self, vector: Vector) -> frozenset[int]:
         try:
             return deleted_rows(vector, lambda path: self._bytes(path))
-        except (ValueError, IndexError, KeyError, ArithmeticError) as error:
+        except (ValueError, IndexError, KeyError, ArithmeticError, struct.error) as error:
             raise self._unreadable(vector.said, str(error)) from error
 
     def _bytes(self, path: str) -> bytes:
@@ -280,10 +281,10 @@ class DataFiles:
         type_ = arrow_of(column.told)
         if column.is_partition:
             try:
-                value = partition_value((one.partition or {}).get(column.physical), column.told)
-            except (ValueError, ArithmeticError) as error:
+                value = pa.scalar(partition_value((one.partition or {}).get(column.physical), column.told), type_)
+            except (ValueError, OverflowError) as error:
                 raise self._unreadable(one.path, f"the partition of {column.name!r}: {error}") from error
-            return pa.repeat(pa.scalar(value, type_), count)
+            return pa.repeat(value, count)
         if column.physical not in rows.column_names:
             return pa.nulls(count, type_)
         found = rows.column(column.physical)
@@ -339,6 +340,13 @@ def partition_value(text: str | None, told: Told) -> Any:
     """
     if text is None or text == "":
         return None
+    try:
+        return _value(text, told)
+    except (ValueError, ArithmeticError, KeyError) as error:
+        raise ValueError(f"{text!r} is no {told}") from error
+
+
+def _value(text: str, told: Told) -> Any:
     if told == "string":
         return text
     if told in ("long", "integer", "short", "byte"):
@@ -356,4 +364,4 @@ def partition_value(text: str | None, told: Told) -> Any:
         return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
     if isinstance(told, str) and told.startswith("decimal("):
         return decimal.Decimal(text)
-    raise ValueError(f"a partition cannot be of type {told}")
+    raise ValueError(told)

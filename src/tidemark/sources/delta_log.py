@@ -27,6 +27,9 @@ _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\
 _LAST_VERSION: Final = 3
 _UNDERSTOOD: Final = frozenset({"columnMapping", "deletionVectors", "timestampNtz", "vacuumProtocolCheck"})
 """The features of a table that its readers have to understand, and that are understood here."""
+_OF_COLUMNS: Final = frozenset({"variantType", "variantType-preview", "variantShredding", "variantShredding-preview"})
+"""Those that say that a table may have columns of a type that is not known here. A table that has one is refused by its
+column; many have none, since delta-rs asks for such features without need."""
 
 Action = dict[str, Any]
 
@@ -188,17 +191,19 @@ class DeltaLog:
         if found is None:
             path = self._listed[0].get(version)
             try:
-                text = None if path is None else path.read_text("utf-8")
+                data = None if path is None else path.read_bytes()
             except FileNotFoundError:
-                text = None
-            if text is None and is_wanted_for == "changes":
+                data = None
+            if data is None and is_wanted_for == "changes":
                 raise ChangesLostError(f"the log does not go back to version {version} any more")
-            if text is None:
+            if data is None:
                 raise self._damaged(f"version {version} is not there, and no checkpoint that has what it did")
             try:
-                found = [json.loads(line) for line in text.splitlines() if line.strip()]
+                found = [json.loads(line) for line in data.decode().split("\n") if line.strip()]
             except ValueError as error:
                 raise self._damaged(f"version {version} is no entry: {error}") from error
+            if not all(isinstance(action, dict) for action in found):
+                raise self._damaged(f"version {version} is no entry: a line of it is no action")
             self._read[version] = found
         return found
 
@@ -226,7 +231,7 @@ class DeltaLog:
     def _must_be_understood(self, protocol: Action) -> None:
         needed = frozenset(protocol.get("readerFeatures") or ())
         version = int(protocol["minReaderVersion"])
-        unknown = sorted(needed - _UNDERSTOOD)
+        unknown = sorted(needed - _UNDERSTOOD - _OF_COLUMNS)
         if version > _LAST_VERSION or unknown:
             what = f"the feature {unknown[0]!r}" if unknown else f"version {version} of the protocol"
             raise TidemarkError(

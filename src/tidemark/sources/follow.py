@@ -9,6 +9,7 @@ Both are exact, so whoever follows a table need not know which it was.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,22 +18,25 @@ from typing import Final, Protocol
 import pyarrow as pa
 
 from tidemark.algebra.types import WEIGHT
+from tidemark.engines.opening import translated
 from tidemark.errors import (
     ConstraintError,
     EvaluationError,
     StatementError,
     TidemarkError,
     UnsupportedError,
+    was_pressed,
 )
 from tidemark.sources.delta import DeltaSource
 from tidemark.sources.positions import Followed
-from tidemark.sources.protocol import ChangesLostError, Source
+from tidemark.sources.protocol import ChangesLostError, Position, Source
 from tidemark.sql.bind.sources import must_have_all, taken_columns
 from tidemark.sql.catalog.catalog import Table
-from tidemark.sql.catalog.sources import SourceDefinition
+from tidemark.sql.catalog.sources import SourceColumn, SourceDefinition
 from tidemark.state.rows import as_table
 from tidemark.state.tidemarks import position_note
 from tidemark.storage import delta as delta_tables
+from tidemark.storage.disk import first_line
 
 MustAllow = Callable[[str], None]
 _logger = logging.getLogger("tidemark.sources")
@@ -82,7 +86,7 @@ def opened(definition: SourceDefinition, must_allow: MustAllow) -> Source:
     """A connection to a source."""
     path = definition.options["path"]
     must_allow(path)
-    return DeltaSource(path, must_allow)
+    return _Guarded(DeltaSource(path, must_allow))
 
 
 def stops(error: TidemarkError) -> bool:
@@ -106,25 +110,60 @@ def taken(
     """What tables that follow a source take over. Where each stands is fixed before any is read.
 
     ``known`` says how far each was followed before; all are compared as a whole if that ``is_asked`` for."""
-    with reading():
-        names = {table.name: _columns(table, source) for table in tables}
-        now = {table.name: source.newest(_relation(table), names[table.name]) for table in tables}
-        found = []
-        for table in tables:
-            check()
-            after = Followed(now[table.name], created.get(table.name, 0))
-            named, before = names[table.name], known[table.name]
-            found.append(_taken(table, named, source, before, after, transaction, is_asked=is_asked))
-        return found
+    names = {table.name: _columns(table, source) for table in tables}
+    now = {table.name: source.newest(_relation(table), names[table.name]) for table in tables}
+    found = []
+    for table in tables:
+        check()
+        after = Followed(now[table.name], created.get(table.name, 0))
+        named, before = names[table.name], known[table.name]
+        found.append(_taken(table, named, source, before, after, transaction, is_asked=is_asked))
+    return found
 
 
 @contextmanager
-def reading() -> Iterator[None]:
-    """While a source is read: what its place says against that is told as an error of the source."""
+def _reading(what: str) -> Iterator[None]:
+    """While a source is read, or what it gave: whatever that raises is an error of the source, but for an interrupt
+    and a lack of memory."""
+    known = sys.exception()
     try:
         yield
-    except OSError as error:
-        raise TidemarkError("source", f"the source cannot be read: {error}") from error
+    except (TidemarkError, ChangesLostError):
+        raise
+    except Exception as error:
+        told = translated(error)
+        if was_pressed(error, known) or (told is not None and told.code in _PASSING):
+            raise
+        reason = f"{type(error).__name__}: {first_line(error)}"
+        hint = "look at the table with another reader: it is damaged, or written in a way that is not known here"
+        raise TidemarkError("source", f"{what!r} cannot be read: {reason}", hint=hint) from error
+
+
+class _Guarded:
+    """A source, of which nothing is raised but errors that say what of it cannot be read."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def columns(self, relation: str) -> tuple[SourceColumn, ...]:
+        with _reading(relation):
+            return self._source.columns(relation)
+
+    def newest(self, relation: str, columns: Sequence[str]) -> Position:
+        with _reading(relation):
+            return self._source.newest(relation, columns)
+
+    def snapshot(self, relation: str, at: Position, columns: Sequence[str]) -> pa.Table:
+        with _reading(relation):
+            return self._source.snapshot(relation, at, columns)
+
+    def changes(self, relation: str, since: Position, until: Position, columns: Sequence[str]) -> pa.Table:
+        with _reading(relation):
+            return self._source.changes(relation, since, until, columns)
+
+    def acknowledge(self, positions: Mapping[str, Position]) -> None:
+        with _reading(", ".join(positions)):
+            self._source.acknowledge(positions)
 
 
 def _columns(table: Table, source: Source) -> tuple[str, ...]:
@@ -195,12 +234,14 @@ def _first(rows: pa.Table, table: Table) -> pa.Table:
 def _net(moved: pa.Table, table: Table) -> pa.Table:
     weights = moved.column(WEIGHT)
     rows = _named(moved.drop_columns([WEIGHT]), table)
-    return delta_tables.net(rows.append_column(pa.field(WEIGHT, pa.int64()), weights))
+    with _reading(_relation(table)):
+        return delta_tables.net(rows.append_column(pa.field(WEIGHT, pa.int64()), weights))
 
 
 def _named(rows: pa.Table, table: Table) -> pa.Table:
     """Rows of a source as rows of the table: by its names, as its types."""
-    return as_table(rows.rename_columns(list(table.schema.names)), table.schema, table.name)
+    with _reading(_relation(table)):
+        return as_table(rows.rename_columns(list(table.schema.names)), table.schema, table.name)
 
 
 def _relation(table: Table) -> str:

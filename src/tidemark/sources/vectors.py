@@ -48,7 +48,10 @@ def deleted_rows(vector: Vector, read: Callable[[str], bytes]) -> frozenset[int]
     [3, 4, 7, 11, 18, 29]
     """
     if vector.storage == "i":
-        return _numbers(_decoded(vector.said)[: vector.size])
+        inline = _decoded(vector.said)[: vector.size]
+        if len(inline) < vector.size:
+            raise ValueError("a deletion vector is shorter than the log says")
+        return _numbers(inline)
     path = vector.said if vector.storage == "p" else _path(vector.said)
     data = read(path)
     (size,) = struct.unpack_from(">i", data, vector.offset)

@@ -252,6 +252,14 @@ def _with_source(record: Mapping[str, Any], catalog: Catalog) -> Catalog:
     return catalog.with_source(source_of(statement, source.dialect))
 
 
+def source_text(definition: SourceDefinition, options: Mapping[str, str]) -> str:
+    """The statement that creates a source with these options, in the dialect of PostgreSQL."""
+    quoted = {name: value.replace("'", "''") for name, value in options.items()}
+    said = ", ".join(f"{name} '{value}'" for name, value in quoted.items())
+    name = definition.name.replace('"', '""')
+    return f'CREATE SOURCE "{name}" TYPE {definition.kind} OPTIONS ({said})'
+
+
 def source_of(statement: CreateSource, dialect: str) -> SourceDefinition:
     """The source of a CREATE SOURCE statement."""
     return SourceDefinition(statement.name, statement.kind, statement.options, statement.text, dialect)

@@ -165,7 +165,12 @@ def _has_nan(file: pq.ParquetFile, name: str) -> bool:
 
 
 def _object(texts: dict[str, str]) -> str:
-    return "{" + ",".join(f"{json.dumps(name)}:{text}" for name, text in texts.items()) + "}"
+    return "{" + ",".join(f"{_text(name)}:{text}" for name, text in texts.items()) + "}"
+
+
+def _text(text: str) -> str:
+    """Without escapes: delta-rs takes an escaped pair of surrogates for another character."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _shown(value: Any, *, is_high: bool) -> str:
@@ -175,11 +180,11 @@ def _shown(value: Any, *, is_high: bool) -> str:
             return show(value)
     text = str(value)
     if len(text) <= LONGEST:
-        return json.dumps(text)
+        return _text(text)
     if not is_high:
-        return json.dumps(text[:LONGEST])
+        return _text(text[:LONGEST])
     end = next((place for place in range(LONGEST, len(text)) if text[place] != _LAST), None)
-    return json.dumps(text if end is None else text[:end] + _LAST)  # what is cut off is less than the last character
+    return _text(text if end is None else text[:end] + _LAST)  # what is cut off is less than the last character
 
 
 _SHOWN: Final[tuple[tuple[type, Callable[[Any], str]], ...]] = (

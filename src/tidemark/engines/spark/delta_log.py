@@ -39,6 +39,13 @@ _STAMP: Final = re.compile(r"(?:^|[/-])e(\d+)-[0-9a-f]{32}")
 Action = dict[str, Any]
 
 
+def encoded(actions: Iterable[Action]) -> bytes:
+    """Actions as they stand in an entry, without escapes: delta-rs takes an escaped pair of surrogates for another
+    character."""
+    shown = (json.dumps(action, ensure_ascii=False, separators=(",", ":")) for action in actions)
+    return b"".join(line.encode() + b"\n" for line in shown)
+
+
 def stamped(kind: str, epoch: int, unique: str) -> str:
     """The name of a new file, which says the epoch of its writer.
 
@@ -93,7 +100,7 @@ class Append:
             actions.append({"remove": gone})
         if self.path is not None:
             actions.append({"add": _added(self.path, self.size, now, self.rows, is_change=not self.removed)})
-        data = b"".join(json.dumps(action, separators=(",", ":")).encode() + b"\n" for action in actions)
+        data = encoded(actions)
         return data.replace(f'"{_CHECKSUM}":"{_NONE}"'.encode(), f'"{_CHECKSUM}":"{zlib.crc32(data):08x}"'.encode(), 1)
 
 

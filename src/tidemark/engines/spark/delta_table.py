@@ -10,7 +10,7 @@ import bisect
 import json
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -176,10 +176,6 @@ def said_of(relation: str, version: int, now: int, operation: str) -> list[Actio
         {"commitInfo": {**said, RELATION: relation}},
         {"txn": {"appId": APPLICATION, "version": version, "lastUpdated": now}},
     ]
-
-
-def encoded(actions: Iterable[Action]) -> bytes:
-    return b"".join(json.dumps(action, separators=(",", ":")).encode() + b"\n" for action in actions)
 
 
 def checkpoint_of(table: Path, standing: Standing) -> bytes:

@@ -240,7 +240,9 @@ class SparkEngine:
         self._intake = Intake(self._verified, self._statements, self.options, lambda: self._lake.epoch, [])
         self._merger = Merger(self.options, self._in_process, self._statements)
         self._tiny = Tiny(self._verified)
-        publisher = Publisher(self._lake, self.options, lambda: self._transactions.must_hold())
+        publisher = Publisher(
+            self._lake, self.options, lambda is_asked: self._transactions.must_hold(is_asked=is_asked)
+        )
         self._publications = Publications(publisher, Pace(self.options.publish), self._net_since)
         self._swept = time.monotonic()
         self._start = start
@@ -564,8 +566,7 @@ class SparkEngine:
     def publish(self, relation: str | None = None) -> None:
         with self._lock.changing():
             self._must_hold()
-            names = None if relation is None else {relation}
-            for error in self._publish_waiting(names):
+            for error in self._publish_anew(None if relation is None else {relation}):
                 raise error
 
     def staged(self, relation: str, frame: object) -> Rows | None:
@@ -695,7 +696,7 @@ class SparkEngine:
             is_open, self._closed = not self._closed, True
             try:
                 if is_open and self._is_loaded and self.options.publish is not None and not self._lake.is_lost:
-                    self._try("publish what waits", self._publish_waiting)
+                    self._try("publish what waits", self._publish_anew)
                 self._lending.close(SparkSnapshot.interrupt)
                 self._statements.close()
             finally:
@@ -765,6 +766,12 @@ class SparkEngine:
         return failures
 
     # What other readers see (``publish.py``). Of ours nothing depends on it.
+
+    def _publish_anew(self, names: Collection[str] | None = None) -> list[Exception]:
+        """The same with tables that wait because somebody else has written to them."""
+        found = [one for one in self._relations.values() if is_published(one) and (names is None or one.name in names)]
+        self._publications.publisher.look_again(found)
+        return self._publish_waiting(names)
 
     def _publish_waiting(self, names: Collection[str] | None = None) -> list[Exception]:
         """Merge and publish what waits, perhaps of some relations only, and say what failed."""

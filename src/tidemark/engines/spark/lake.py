@@ -24,7 +24,7 @@ import re
 import shutil
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -62,25 +62,38 @@ def directory_name(relation: str) -> str:
     return f"{shown[:LONGEST]}~~{hashlib.sha256(relation.encode()).hexdigest()[:16]}"
 
 
-def column_names(names: Iterable[str]) -> tuple[str, ...]:
+def column_names(names: Sequence[str], first: int) -> tuple[str, ...]:
     """The names of the columns in files: as they are, unless Delta readers would refuse them.
 
-    Delta refuses some characters and does not tell upper from lower case; such a name gets ``_`` or a number.
+    Delta refuses some characters and does not tell upper from lower case; such a name gets ``_``, and a number if
+    another column has that name. Of the ``first`` columns, which came together, one that can have its own name has it.
 
-    >>> column_names(["a", "unit price", "A"])
-    ('a', 'unit_price', 'A_2')
+    >>> column_names(["a", "unit price", "A", "unit_price"], first=4)
+    ('a', 'unit_price_2', 'A_2', 'unit_price')
+    >>> column_names(["unit price", "unit_price"], first=1)
+    ('unit_price', 'unit_price_2')
     """
-    result: list[str] = []
+    found: dict[int, str] = {}
     taken: set[str] = set()
-    for name in names:
-        base = "".join("_" if character in _REFUSED_BY_DELTA else character for character in name) or "_"
-        shown, copy = base, 1
+    for place, name in enumerate(names[:first]):
+        if _plain(name) == name and name.lower() not in taken:
+            found[place] = name
+            taken.add(name.lower())
+    for place, name in enumerate(names):
+        if place in found:
+            continue
+        base, copy = _plain(name), 1
+        shown = base
         while shown.lower() in taken:
             copy += 1
             shown = f"{base}_{copy}"
         taken.add(shown.lower())
-        result.append(shown)
-    return tuple(result)
+        found[place] = shown
+    return tuple(found[place] for place in range(len(names)))
+
+
+def _plain(name: str) -> str:
+    return "".join("_" if character in _REFUSED_BY_DELTA else character for character in name) or "_"
 
 
 FORMAT: Final = 3

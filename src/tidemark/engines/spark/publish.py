@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 
 from tidemark.algebra.history import CLOCK
 from tidemark.engines.spark import delta_table
-from tidemark.engines.spark.delta_log import LOG, Action, entry_path, stamped
+from tidemark.engines.spark.delta_log import LOG, Action, encoded, entry_path, stamped
 from tidemark.engines.spark.delta_table import Added, Standing, standing_of
 from tidemark.engines.spark.integrity import mirror
 from tidemark.engines.spark.lake import Lake, explained
@@ -56,8 +56,8 @@ class Publisher:
 
     lake: Lake
     options: Options
-    must_hold: Callable[[], None]
-    """Refuses to go on if another writer has taken the place of this one."""
+    must_hold: Callable[[bool], None]
+    """Refuses to go on if another writer has taken the place of this one; a bucket is asked, if that is said."""
     standings: dict[str, Standing] = field(default_factory=dict)
     """By folder, as far as they are known for certain."""
     told: dict[str, Standing] = field(default_factory=dict)
@@ -91,13 +91,38 @@ class Publisher:
     def publish(self, relation: Relation, version: int, changes: Changes) -> None:
         """Let the relation's table hold what the relation holds, as of a version; it has no tail."""
         assert not relation.tail
-        known = self.standing(relation)
-        try:
-            found = self._published(relation, version, known, changes)
-            self.standings[relation.directory] = self.told[relation.directory] = found
-        except BaseException:
-            self.standings.pop(relation.directory, None)  # nobody knows what is there
-            raise
+        for is_last in (False, True):
+            is_known = relation.directory in self.standings
+            known = self.standing(relation)
+            try:
+                found = self._published(relation, version, known, changes, is_known=is_known)
+            except FileExistsError as error:
+                self.standings.pop(relation.directory, None)
+                if is_last:
+                    raise TidemarkError(
+                        "storage_failed", foreign(relation), hint="let only Tidemark write the tables of a lake"
+                    ) from error
+                _logger.warning("%s: it is put right", foreign(relation))
+            except BaseException:
+                self.standings.pop(relation.directory, None)  # nobody knows what is there
+                raise
+            else:
+                self.standings[relation.directory] = self.told[relation.directory] = found
+                return
+
+    def is_overwritten(self, relation: Relation) -> bool:
+        """Whether somebody else has taken the place after the last entry that is known."""
+        known = self.standings.get(relation.directory)
+        if known is None or known.entry < 0:
+            return False
+        return self.lake.store.is_there(entry_path(self.lake.root / relation.directory, known.entry + 1))
+
+    def look_again(self, relations: Iterable[Relation]) -> None:
+        """Forget what was known of tables that somebody else has written to, so that they are put right."""
+        for relation in relations:
+            if self.is_overwritten(relation):
+                _logger.warning("%s: it is put right", foreign(relation))
+                self.standings.pop(relation.directory)
 
     def forget(self) -> None:
         """Read all again when it is asked for."""
@@ -113,7 +138,9 @@ class Publisher:
         """The files that the tables name now, as far as that is known."""
         return {path for standing in self.standings.values() for path in standing.files}
 
-    def _published(self, relation: Relation, version: int, known: Standing, changes: Changes) -> Standing:
+    def _published(
+        self, relation: Relation, version: int, known: Standing, changes: Changes, *, is_known: bool
+    ) -> Standing:
         table, now = self.lake.root / relation.directory, int(time.time() * 1000)
         metadata, protocol = delta_table.described(relation, known)
         is_same = delta_table.same_metadata(metadata, known.metadata) and protocol == known.protocol
@@ -125,8 +152,9 @@ class Publisher:
         if is_same and not coming and not leaving and known.entry >= 0:
             return replace(known, version=max(version, known.version), is_ours=True)
         net = self._net(relation, known, changes) if leaving else None
-        # After the table was read: what another writer publishes later takes the place of what is put here.
-        self.must_hold()
+        # After the table was read: what another writer publishes later takes the place of what is put here. What it
+        # has published before would be undone, so a bucket is asked, too, if the table was read only now.
+        self.must_hold(not is_known)
         is_change = net is None or net.num_rows > 0
         actions = delta_table.said_of(relation.name, version, now, "WRITE" if is_change else "OPTIMIZE")
         if not is_same:
@@ -135,7 +163,7 @@ class Publisher:
         actions += [file.action(is_change=is_change, stats=file.stats or "") for file in coming]
         if net is not None and net.num_rows and delta_table.has_feed(relation):
             actions.append(self._fed(table, relation, net))
-        self._put(table, known.entry + 1, delta_table.encoded(actions))
+        self._put(table, known.entry + 1, encoded(actions))
         files = {path: file for path, file in known.files.items() if path in wanted}
         files |= {file.path: file for file in coming}
         said = Standing(known.entry + 1, version, metadata, protocol, files, True, known.checkpoint, now)
@@ -175,13 +203,9 @@ class Publisher:
         path = entry_path(table, entry)
         try:
             self.lake.store.put_new(path, data, is_synced=self.options.power)
-        except FileExistsError as error:
-            self.must_hold()
-            raise TidemarkError(
-                "storage_failed",
-                f"{table.name}/{LOG}/{path.name} is there already: somebody else writes to this table",
-                hint="let only Tidemark write the tables of a lake",
-            ) from error
+        except FileExistsError:
+            self.must_hold(True)
+            raise
         self._sealed(path, data)
 
     def _sealed(self, path: Path, data: bytes) -> None:
@@ -209,11 +233,11 @@ class Publisher:
         return replace(standing, checkpoint=standing.entry)
 
     def _warn(self, error: Exception, words: str, name: str) -> None:
-        if not is_fenced(explained(error, self.must_hold)):  # which is told once
+        if not is_fenced(explained(error, lambda: self.must_hold(True))):  # which is told once
             _logger.warning(words, name, exc_info=error)
 
     def _clean(self, table: Path) -> None:
-        self.must_hold()
+        self.must_hold(False)
         before = time.time() - self.options.keep_feed_seconds
         gone = delta_table.outdated(self.lake.store.listed(table / LOG), before, self.options.keep_publications)
         self.lake.store.remove(gone)
@@ -334,19 +358,22 @@ class Publications:
 
     def failed(self, name: str, error: Exception) -> None:
         """A publication that failed is told, and tried again after a while. It fails no commit."""
-        error = explained(error, self.publisher.must_hold)
+        error = explained(error, lambda: self.publisher.must_hold(True))
+        is_ours = isinstance(error, TidemarkError) and error.code != "internal"
+        told = error.message if isinstance(error, TidemarkError) else f"{type(error).__name__}: {error}"
         if not is_fenced(error):  # which is told once
-            _logger.warning("could not publish %s", name, exc_info=error)
-        self.errors[name] = error.message if isinstance(error, TidemarkError) else f"{type(error).__name__}: {error}"
+            _logger.warning("could not publish %s: %s", name, told, exc_info=None if is_ours else error)
+        self.errors[name] = told
 
     def shown(self, relations: Relations, version: int) -> list[Publication]:
         """How far each relation's table has come."""
         return [self._shown(one, version) for one in relations.values() if is_published(one)]
 
     def _shown(self, relation: Relation, version: int) -> Publication:
-        return publication_of(
-            relation, version, self.publisher.told.get(relation.directory), self.errors.get(relation.name)
-        )
+        error = self.errors.get(relation.name)
+        if error is None and self.publisher.is_overwritten(relation):
+            error = foreign(relation)
+        return publication_of(relation, version, self.publisher.told.get(relation.directory), error)
 
     def _changes(self, relation: Relation, since: int) -> pa.Table | None:
         held = self._held.get(relation.name)
@@ -362,8 +389,15 @@ class Publications:
             self._held_bytes -= held.nbytes
 
 
+def foreign(relation: Relation) -> str:
+    """What is said of a table that others have written to."""
+    return f"somebody else has written to the Delta table {relation.directory}"
+
+
 def publication_of(relation: Relation, version: int, known: Standing | None, error: str | None = None) -> Publication:
     """How far a relation's table has come."""
+    if known is not None and not known.is_ours and error is None:
+        error = foreign(relation)
     if known is None or known.entry < 0 or known.version < relation.created_at:
         return Publication(relation.name, relation.directory, None, None, version, None, error)
     behind = version - known.version if known.version < relation.changed_at else 0

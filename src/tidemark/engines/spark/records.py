@@ -40,6 +40,7 @@ class Created:
     internal: bool
     files: tuple[DataFile, ...]
     kept: bool = True
+    named: bool = True
 
 
 @dataclass(frozen=True)
@@ -233,6 +234,7 @@ def _created_to_json(created: Created) -> dict[str, Any]:
         "internal": created.internal,
         "files": _files_to_json(created.files),
         "kept": created.kept,
+        "named": created.named,
     }
 
 
@@ -245,6 +247,7 @@ def _created_from_json(shown: Any, checksums: Mapping[str, int]) -> Created:
         shown["internal"],
         _files_from_json(shown["files"], checksums),
         shown.get("kept", True),
+        shown.get("named", False),
     )
 
 

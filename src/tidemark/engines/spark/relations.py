@@ -42,6 +42,8 @@ class Relation:
     """What entries that were logged before have in the columns that came later, which are the last ones."""
     kept: bool = True
     """Whether there is content, and not only a log."""
+    named: bool = True
+    """Whether columns that came together can have their own names in files. Earlier Tidemarks took them one by one."""
 
     @cached_property
     def rows(self) -> int:
@@ -54,7 +56,8 @@ class Relation:
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns in the files."""
-        return column_names(self.schema.names)
+        first = len(self.schema.names) - len(self.added) if self.named else 0
+        return column_names(self.schema.names, first)
 
     @cached_property
     def file_schema(self) -> pa.Schema:
@@ -114,6 +117,7 @@ def begin(created: Created, version: int) -> Relation:
         created.internal,
         version,
         kept=created.kept,
+        named=created.named,
     )
     return relation.with_change(created.files, None, version)
 

@@ -262,9 +262,9 @@ class Stager:
     def _alter(self, alteration: Alteration, working: Relations) -> Altered:
         """All rows are written anew, with the new columns: any reader of the files finds them there."""
         before = working[alteration.relation]
-        after = replace(before, schema=alteration.schema)
-        files = self._filled(Creation(before.name, alteration.schema, alteration.rows), after, {}, working)
         added = before.added + alteration.values
+        after = replace(before, schema=alteration.schema, added=added)
+        files = self._filled(Creation(before.name, alteration.schema, alteration.rows), after, {}, working)
         return Altered(before.name, alteration.schema, added, files, tuple(file.path for file in before.files))
 
     def _filled(

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 from sqlglot import exp
 
-from tidemark.algebra.types import Kind, Type
+from tidemark.algebra.types import RESERVED, RESERVED_SINCE, Kind, Type
 from tidemark.errors import TidemarkError
 from tidemark.sql.bind.tables import bind_table
 from tidemark.sql.catalog.catalog import Table
@@ -22,13 +21,11 @@ from tidemark.sql.parse.sources import CreateSourceTable
 from tidemark.sql.parse.statements import CreateTable
 from tidemark.sql.parse.text import Source
 
-_ANEW: Final = "drop the table and create it anew"
-
 
 def bind_source_table(statement: CreateSourceTable, found: Sequence[SourceColumn], source: Source) -> Table:
     """The table that follows a relation of a source, which has these columns now."""
     if statement.tree is None:
-        table = _bound(statement, _whole(statement, found), "postgres")
+        table = _bound(statement, _whole(statement, found), replace(source, text="", dialect="postgres"))
     else:
         table = bind_listed(statement, source)
     taken_columns(table, found, is_new=True)
@@ -37,16 +34,18 @@ def bind_source_table(statement: CreateSourceTable, found: Sequence[SourceColumn
 
 def bind_listed(statement: CreateSourceTable, source: Source) -> Table:
     """A table whose columns are listed, whatever its source has."""
-    return _bound(statement, _listed(statement, source.dialect), source.dialect)
+    return _bound(statement, _listed(statement, source.dialect), source)
 
 
-def _bound(statement: CreateSourceTable, text: str, dialect: str) -> Table:
-    [(parsed, its)] = parse_script(Source(text, dialect))
+def _bound(statement: CreateSourceTable, text: str, source: Source) -> Table:
+    """The table of a text in the dialect of the source, which says, too, whether it is a new one."""
+    [(parsed, its)] = parse_script(Source(text, source.dialect, source.now))
     assert isinstance(parsed, CreateTable)
     try:
         table = bind_table(parsed, its)
     except TidemarkError as error:
-        raise error.without_place() from error
+        is_reserved = error.code == "reserved_name" and statement.tree is None
+        raise error.restated(hint=_listing(statement) if is_reserved else None).without_place() from error
     if any(value is not None for value in table.defaults):
         raise TidemarkError("unsupported", "a column that comes from a source has no DEFAULT")
     return replace(table, origin=origin_of(statement))
@@ -71,17 +70,26 @@ def taken_columns(table: Table, found: Sequence[SourceColumn], *, is_new: bool =
                 "columns",
                 f"{origin.relation!r} of the source {origin.source!r} has no column {field.name!r}, which "
                 f"{table.name!r} takes from it",
-                hint=f"it has: {', '.join(c.name for c in found)}" + ("" if is_new else f"; {_ANEW}"),
+                hint=f"it has: {', '.join(c.name for c in found)}" + ("" if is_new else f"; {_anew(table)}"),
             )
         if not _holds(field.type, column):
             raise TidemarkError(
                 "type",
                 f"column {field.name!r} of {origin.relation!r} is {column.told} in the source {origin.source!r}, which "
                 f"is no {field.type}",
-                hint=_types_of(column) if is_new else _ANEW,
+                hint=_types_of(column) if is_new else _anew(table),
             )
         names.append(column.name)
     return tuple(names)
+
+
+def _anew(table: Table) -> str:
+    """What begins a table anew, with the columns that its source has now."""
+    name = table.name
+    return (
+        f"CREATE OR REPLACE TABLE {name} FROM SOURCE … begins it anew; if something stands on it, "
+        f"DROP TABLE {name} CASCADE, and create all anew"
+    )
 
 
 def _types_of(column: SourceColumn) -> str:
@@ -112,7 +120,11 @@ def must_have_all(table: Table, found: Sequence[SourceColumn]) -> None:
     if not missing:
         return
     column = missing[0]
-    hint = f"{addition(table, column)}; or" if column.type is not None else f"{column.told} is not supported:"
+    hint = f"{addition(table, column)}; or"
+    if column.type is None:
+        hint = f"{column.told} is not supported:"
+    elif column.name.lower() in RESERVED | RESERVED_SINCE:
+        hint = "its name is reserved:"
     raise TidemarkError(
         "columns",
         f"{table.origin.relation!r} of the source {table.origin.source!r} has a new column {column.name!r} "
@@ -139,7 +151,7 @@ def _whole(statement: CreateSourceTable, found: Sequence[SourceColumn]) -> str:
     for column in found:
         if column.type is None:
             others = " or ".join(map(str, column.accepted))
-            listed = f"list the columns that are wanted: CREATE TABLE {statement.name} (…) FROM SOURCE …"
+            listed = _listing(statement)
             raise TidemarkError(
                 "unsupported",
                 f"column {column.name!r} of {statement.relation!r} is {column.told}, for which there is no type here",
@@ -149,6 +161,10 @@ def _whole(statement: CreateSourceTable, found: Sequence[SourceColumn]) -> str:
         columns.append(f"{_quoted(column.name.lower(), 'postgres')} {column.type}{required}")
     key = [f"PRIMARY KEY ({_names(statement.key, 'postgres')})"] if statement.key else []
     return f"CREATE TABLE {_quoted(statement.name, 'postgres')} ({', '.join((*columns, *key))})"
+
+
+def _listing(statement: CreateSourceTable) -> str:
+    return f"list the columns that are wanted: CREATE TABLE {statement.name} (…) FROM SOURCE …"
 
 
 def _listed(statement: CreateSourceTable, dialect: str) -> str:
