@@ -240,7 +240,7 @@ class SparkEngine:
         self._intake = Intake(self._verified, self._statements, self.options, lambda: self._lake.epoch, [])
         self._merger = Merger(self.options, self._in_process, self._statements)
         self._tiny = Tiny(self._verified)
-        publisher = Publisher(self._lake, self.options, lambda: self._transactions.must_hold())
+        publisher = Publisher(self._lake, self.options, self.must_hold, self._must_hold)
         self._publications = Publications(publisher, Pace(self.options.publish), self._net_since)
         self._swept = time.monotonic()
         self._start = start

@@ -57,7 +57,9 @@ class Publisher:
     lake: Lake
     options: Options
     must_hold: Callable[[], None]
-    """Refuses to go on if another writer has taken the place of this one."""
+    """Refuses to go on if another writer has taken the place of this one, as far as that is known."""
+    ask: Callable[[], None]
+    """The same, after a bucket was asked: for failures, which may come of that."""
     standings: dict[str, Standing] = field(default_factory=dict)
     """By folder, as far as they are known for certain."""
     told: dict[str, Standing] = field(default_factory=dict)
@@ -176,7 +178,7 @@ class Publisher:
         try:
             self.lake.store.put_new(path, data, is_synced=self.options.power)
         except FileExistsError as error:
-            self.must_hold()
+            self.ask()
             raise TidemarkError(
                 "storage_failed",
                 f"{table.name}/{LOG}/{path.name} is there already: somebody else writes to this table",
@@ -209,7 +211,7 @@ class Publisher:
         return replace(standing, checkpoint=standing.entry)
 
     def _warn(self, error: Exception, words: str, name: str) -> None:
-        if not is_fenced(explained(error, self.must_hold)):  # which is told once
+        if not is_fenced(explained(error, self.ask)):  # which is told once
             _logger.warning(words, name, exc_info=error)
 
     def _clean(self, table: Path) -> None:
@@ -334,7 +336,7 @@ class Publications:
 
     def failed(self, name: str, error: Exception) -> None:
         """A publication that failed is told, and tried again after a while. It fails no commit."""
-        error = explained(error, self.publisher.must_hold)
+        error = explained(error, self.publisher.ask)
         if not is_fenced(error):  # which is told once
             _logger.warning("could not publish %s", name, exc_info=error)
         self.errors[name] = error.message if isinstance(error, TidemarkError) else f"{type(error).__name__}: {error}"
