@@ -31,7 +31,7 @@ from tidemark.algebra.plans import (
     Window,
 )
 from tidemark.algebra.plans import walk as walk_plan
-from tidemark.algebra.types import DOUBLE, Type
+from tidemark.algebra.types import Type
 
 RELATIVE, ABSOLUTE = 1e-9, 1e-9
 """Two approximate values that differ by no more than this, relatively or absolutely, count as the same."""
@@ -151,7 +151,7 @@ def _leaves(plan: Plan, columns: Set[int]) -> frozenset[tuple[int, ...]]:
 
 def _is_double(type: Type) -> bool:
     """Whether values of the type are made of floats; an array or a struct is as approximate as its parts."""
-    return type == DOUBLE or DOUBLE in type.parts
+    return type.is_float or any(part.is_float for part in type.parts)
 
 
 def _reads(expression: Expression, columns: Set[int]) -> bool:

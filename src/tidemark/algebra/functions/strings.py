@@ -24,7 +24,7 @@ from tidemark.algebra.functions.table import (
     pattern,
     plain,
 )
-from tidemark.algebra.types import BOOLEAN, INT, VARCHAR, Type
+from tidemark.algebra.types import BOOLEAN, BYTEA, INT, VARCHAR, Type
 from tidemark.errors import TidemarkError
 
 _NEGATIVE: Final = "invalid_value: negative length in substring"
@@ -112,6 +112,10 @@ _TOO_LONG: Final = f"a text of more than {LONGEST} characters"
 
 def _takes(*arguments: Type, gives: Type = VARCHAR) -> Resolver:
     return fixed(takes(*arguments, gives=gives))
+
+
+def _by_bytes(of_bytes: Template, others: Template) -> Template:
+    return lambda arguments, signature: (of_bytes if BYTEA in signature.arguments else others)(arguments, signature)
 
 
 def _simple(name: str, usage: str, resolve: Resolver, meaning: Callable[..., Value]) -> Function:
@@ -204,7 +208,7 @@ STRINGS: Final = (
     Function(
         "concat",
         "a || b",
-        _takes(VARCHAR, VARCHAR),
+        fixed(takes(VARCHAR, VARCHAR, gives=VARCHAR), takes(BYTEA, BYTEA, gives=BYTEA)),
         plain(lambda left, right: left + right),
         infix("||"),
         infix("||"),
@@ -214,10 +218,18 @@ STRINGS: Final = (
     Function(
         "length",
         "length(text)",
-        _takes(VARCHAR, gives=INT),
+        fixed(takes(VARCHAR, gives=INT), takes(BYTEA, gives=INT)),
         plain(len),
-        pattern("CAST(length({0}) AS INTEGER)"),
+        _by_bytes(pattern("CAST(octet_length({0}) AS INTEGER)"), pattern("CAST(length({0}) AS INTEGER)")),
         call("length"),
+    ),
+    Function(
+        "octet_length",
+        "octet_length(text)",
+        fixed(takes(VARCHAR, gives=INT), takes(BYTEA, gives=INT)),
+        plain(lambda value: len(value.encode() if isinstance(value, str) else value)),
+        _by_bytes(pattern("CAST(octet_length({0}) AS INTEGER)"), pattern("CAST(strlen({0}) AS INTEGER)")),
+        call("octet_length"),
     ),
     *SUBSTRINGS,
     _trim("trim", "BOTH", str.strip),
