@@ -196,11 +196,14 @@ def _offset(trimmed: str) -> str:
 def _duckdb_moment(text: str) -> str:
     """Engines do not read the same zones, so what is written of them is taken off, and away from the time."""
     trimmed = f"trim({text}, ' ')"
-    time = f"CAST(regexp_extract({trimmed}, '{_MOMENT}', 0) AS TIMESTAMP)"
-    micros = f"(epoch_us({time}) - {_offset(trimmed)})"
-    value = f"CAST(make_timestamp({micros}) AS TIMESTAMPTZ)"
+    # A constant condition is evaluated even in a branch that is never taken, so it must not fail.
+    sure, tried = (
+        f"(epoch_us({cast}(regexp_extract({trimmed}, '{_MOMENT}', 0) AS TIMESTAMP)) - {_offset(trimmed)})"
+        for cast in ("CAST", "TRY_CAST")
+    )
+    value = f"CAST(make_timestamp({sure}) AS TIMESTAMPTZ)"
     matches = f"regexp_full_match({trimmed}, '{ACCEPTED[Kind.TIMESTAMPTZ]}')"
-    return _moment_within(text, f"NOT {matches}", micros, value, DUCKDB_ERROR)
+    return _moment_within(text, f"NOT {matches}", tried, value, DUCKDB_ERROR)
 
 
 def _spark_moment(text: str) -> str:

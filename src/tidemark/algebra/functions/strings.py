@@ -17,6 +17,7 @@ from tidemark.algebra.functions.table import (
     Function,
     Resolver,
     Template,
+    by_bytes,
     by_count,
     call,
     guard,
@@ -112,10 +113,6 @@ _TOO_LONG: Final = f"a text of more than {LONGEST} characters"
 
 def _takes(*arguments: Type, gives: Type = VARCHAR) -> Resolver:
     return fixed(takes(*arguments, gives=gives))
-
-
-def _by_bytes(of_bytes: Template, others: Template) -> Template:
-    return lambda arguments, signature: (of_bytes if BYTEA in signature.arguments else others)(arguments, signature)
 
 
 def _simple(name: str, usage: str, resolve: Resolver, meaning: Callable[..., Value]) -> Function:
@@ -220,16 +217,8 @@ STRINGS: Final = (
         "length(text)",
         fixed(takes(VARCHAR, gives=INT), takes(BYTEA, gives=INT)),
         plain(len),
-        _by_bytes(pattern("CAST(octet_length({0}) AS INTEGER)"), pattern("CAST(length({0}) AS INTEGER)")),
+        by_bytes(pattern("CAST(octet_length({0}) AS INTEGER)"), pattern("CAST(length({0}) AS INTEGER)")),
         call("length"),
-    ),
-    Function(
-        "octet_length",
-        "octet_length(text)",
-        fixed(takes(VARCHAR, gives=INT), takes(BYTEA, gives=INT)),
-        plain(lambda value: len(value.encode() if isinstance(value, str) else value)),
-        _by_bytes(pattern("CAST(octet_length({0}) AS INTEGER)"), pattern("CAST(strlen({0}) AS INTEGER)")),
-        call("octet_length"),
     ),
     *SUBSTRINGS,
     _trim("trim", "BOTH", str.strip),
