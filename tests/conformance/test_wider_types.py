@@ -189,6 +189,11 @@ def test_casts_and_functions(db: tm.Database) -> None:
         b"\x01\x02",
         2,
     ]
+    assert values(db, r"'\x01'::BYTEA || '\x02'", r"NULL || '\x02'::BYTEA", r"'\x01'::BYTEA || lower('X')") == [
+        b"\x01\x02",
+        None,
+        "\\x01x",
+    ]
     assert values(db, "octet_length('dé')", r"octet_length('\xff'::BYTEA)") == [3, 1]
     assert values(
         db,
@@ -282,6 +287,8 @@ def test_what_does_not_fit_is_refused(db: tm.Database) -> None:
         ("SELECT SUM(b) FROM t", "type"),
         ("SELECT AVG(z) FROM t", "type"),
         ("SELECT ARRAY[r] FROM t", "type"),
+        ("SELECT ARRAY[z] FROM t", "type"),
+        ("SELECT b || 'abc' FROM t", "type"),
         ("SELECT ROW(b, 1) FROM t", "type"),
         ("SELECT ARRAY_AGG(z) FROM t", "unsupported"),
         ("SELECT ARRAY(SELECT b FROM t)", "type"),

@@ -345,6 +345,8 @@ def partition_value(text: str | None, told: Told) -> Any:
         return int(text)
     if told in ("double", "float"):
         return float(text)
+    if told == "binary":
+        return text.encode("latin-1")  # a character for each byte
     if told == "boolean":
         return {"true": True, "false": False}[text.lower()]
     if told == "date":

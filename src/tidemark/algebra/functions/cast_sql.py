@@ -12,7 +12,7 @@ from tidemark.algebra.types import BYTEA, DOUBLE, TIMESTAMPTZ, Kind, Type
 _DUCKDB_NAMES: Final = {Kind.INT: "INTEGER", Kind.BYTEA: "BLOB", Kind.NULL: '"NULL"'}
 _SPARK_NAMES: Final = {
     **{Kind.VARCHAR: "STRING", Kind.BYTEA: "BINARY", Kind.REAL: "FLOAT", Kind.NULL: "VOID"},
-    **{Kind.TIMESTAMP: "TIMESTAMP_NTZ", Kind.TIMESTAMPTZ: "TIMESTAMP"},
+    **{Kind.TIMESTAMP: "TIMESTAMP_NTZ", Kind.TIMESTAMPTZ: "TIMESTAMP_LTZ"},
 }
 _EXACT_DOUBLE_DIGITS: Final = 15
 """With that many digits a decimal is one correctly rounded division of two doubles that are exact."""
@@ -140,7 +140,7 @@ def spark(text: str, source: Type, target: Type) -> str:
         case Kind.TIMESTAMPTZ, Kind.DATE:
             return f"CAST(CAST({text} AS TIMESTAMP_NTZ) AS DATE)"
         case Kind.DATE, Kind.TIMESTAMPTZ:
-            return f"CAST(CAST({text} AS TIMESTAMP_NTZ) AS TIMESTAMP)"
+            return f"CAST(CAST({text} AS TIMESTAMP_NTZ) AS TIMESTAMP_LTZ)"
         case _, Kind.REAL:
             return _real(text if source.kind is Kind.DOUBLE else spark(text, source, DOUBLE), "FLOAT", SPARK_ERROR)
         case Kind.REAL, _ if target.kind is not Kind.DOUBLE:
@@ -208,7 +208,7 @@ def _duckdb_moment(text: str) -> str:
 
 def _spark_moment(text: str) -> str:
     trimmed = f"trim(BOTH ' ' FROM {text})"
-    time = f"CAST(CAST(regexp_extract({trimmed}, '{_MOMENT}', 0) AS TIMESTAMP_NTZ) AS TIMESTAMP)"
+    time = f"CAST(CAST(regexp_extract({trimmed}, '{_MOMENT}', 0) AS TIMESTAMP_NTZ) AS TIMESTAMP_LTZ)"
     micros = f"(unix_micros({time}) - {_offset(trimmed)})"
     matches = f"{trimmed} RLIKE '^(?s)({ACCEPTED[Kind.TIMESTAMPTZ]})(?!.)'"
     return _moment_within(text, f"NOT ({matches})", micros, f"timestamp_micros({micros})", SPARK_ERROR)

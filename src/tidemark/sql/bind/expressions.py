@@ -189,6 +189,7 @@ def bind_current(binder: Binder, node: exp.Expr) -> Expression:
 
 _COMPARISONS = frozenset(["eq", "ne", "lt", "le", "gt", "ge", "is_distinct", "is_not_distinct"])
 _ADAPTING = _COMPARISONS | {"add", "subtract", "coalesce", "greatest", "least", "nullif", "in_list"}
+_OF_TIMES = ("extract_", "date_trunc_", "add_months", "add_days", "add_microseconds", "microseconds_between", "age_")
 _LEAVES = (exp.Column, exp.Literal, exp.Null, exp.Boolean)
 
 
@@ -322,7 +323,7 @@ class ExpressionBinder:
         if name in _ADAPTING:
             arguments = days_beside_dates(adapt_text_literals(arguments))
         signature = function.resolve(tuple(argument.type for argument in arguments))
-        if signature is None and any(argument.type == TIMESTAMPTZ for argument in arguments):
+        if signature is None and name.startswith(_OF_TIMES) and any(a.type == TIMESTAMPTZ for a in arguments):
             return self._in_utc(name, arguments, node)
         if signature is None:
             given = ", ".join(str(argument.type) for argument in arguments)
