@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import math
 from decimal import Decimal
 from pathlib import Path
@@ -11,10 +12,13 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 import tidemark as tm
-from tests.support import changes_at, rows, rows_in_order
+from tests.support import changes_at, rows, rows_in_order, weights_of
 from tidemark.algebra.functions import canonical
+from tidemark.cli.tables import cell
+from tidemark.session.check import check
 
 SPARK_VARIANTS = ("spark forced",)
 
@@ -413,6 +417,89 @@ def test_they_are_there_again_when_the_database_is_opened(engine: str, tmp_path:
             *((3, b"\xff"), (4, None), (5, b"\x00\xff"), (6, b"\xde\xad")),
         ]
         assert db.audit("v").num_rows == 0
+
+
+@pytest.mark.parametrize("kind", ["duckdb", pytest.param("spark", marks=pytest.mark.spark)])
+def test_copies_are_whole_and_checked(kind: str, tmp_path: Path, request: Any) -> None:
+    if kind == "spark":
+        request.getfixturevalue("spark")
+    ending = ".duckdb" if kind == "duckdb" else ""
+    with tm.connect(f"{kind}:{tmp_path}/x{ending}", allow_paths=[tmp_path]) as db:
+        db.execute(TABLE + "; CREATE MATERIALIZED VIEW v AS SELECT z, MAX(b) AS b FROM t GROUP BY z;" + FILLED)
+        db.backup(tmp_path / f"copy{ending}")
+    for name in ("x", "copy"):
+        report = check(f"{kind}:{tmp_path}/{name}{ending}", audit=True)
+        assert not report.damage and report.relations >= 2
+    with tm.connect(f"{kind}:{tmp_path}/copy{ending}") as db:
+        assert [i for (i,) in found(db, "SELECT id FROM t WHERE b = '\\xdead'")] == [1, 6]
+
+
+@pytest.mark.spark
+def test_published_tables_have_them(tmp_path: Path, spark: Any) -> None:
+    with tm.connect(f"spark:{tmp_path}/lake", options={"publish": "commit"}) as db:
+        db.execute(TABLE + "; CREATE MATERIALIZED VIEW v AS SELECT b, MAX(z) AS z, MIN(r) AS r FROM t GROUP BY b")
+        db.execute(FILLED)
+        db.execute("UPDATE t SET z = z + INTERVAL '1 day', r = 3.5, b = '\\x07' WHERE id = 1")
+        content = {name: db.query(f"SELECT * FROM {name}") for name in ("t", "v")}
+        fed = weights_of(db.changes("v").drop_columns(["_version"]))
+    for name, expected in content.items():
+        table = DeltaTable(f"{tmp_path}/lake/tables/{name}")
+        read = pa.table(table.to_pyarrow_table())
+        assert read.schema.types == expected.schema.types
+        assert rows(read) == rows(expected)
+        assert table.protocol().min_reader_version == 1, "none of these asks for more of a reader"
+        told = {field.name: field.type.type for field in table.schema().fields}
+        assert (told["b"], told["r"], told["z"]) == ("binary", "float", "timestamp")
+        few = pa.table(table.to_pyarrow_table(filters=[("z", ">=", LAST), ("b", "=", b"\xde\xad")]))
+        assert few.num_rows == 1, "statistics do not hide what is there"
+        statistics = [json.loads(line["stats_json"]) for line in stats_of(table)]
+        assert all("b" not in each["minValues"] and each["minValues"]["z"].endswith("Z") for each in statistics)
+    feed = pa.table(DeltaTable(f"{tmp_path}/lake/tables/v").load_cdf(starting_version=0).read_all())
+    signs = [1 if kind in ("insert", "update_postimage") else -1 for kind in feed["_change_type"].to_pylist()]
+    summed: dict[tuple[Any, ...], int] = {}
+    for row, sign in zip(rows_in_order(feed.select(["b", "z", "r"])), signs, strict=True):
+        summed[row] = summed.get(row, 0) + sign
+    assert {row: weight for row, weight in summed.items() if weight} == fed
+
+
+def stats_of(table: DeltaTable) -> list[dict[str, Any]]:
+    """What the last entry of each file's add says."""
+    log = Path(table.table_uri.removeprefix("file://")) / "_delta_log"
+    entries = [json.loads(line) for path in sorted(log.glob("*.json")) for line in path.read_text().splitlines()]
+    return [{"stats_json": entry["add"]["stats"]} for entry in entries if "add" in entry]
+
+
+@pytest.mark.spark
+def test_data_frames_of_spark_bring_them(tmp_path: Path, spark: Any) -> None:
+    with tm.connect(f"spark:{tmp_path}/lake", options={"publish": "close"}) as db:
+        db.execute(TABLE)
+        session = db.table("t").spark().sparkSession
+        zone = session.conf.get("spark.sql.session.timeZone")
+        session.conf.set("spark.sql.session.timeZone", "America/New_York")
+        try:
+            frame = session.range(20_000).selectExpr(
+                "CAST(id AS INT) AS id", "CAST(0.1 AS FLOAT) AS r", "CAST(CAST(id % 5 AS STRING) AS BINARY) AS b",
+                "timestamp_micros(1767261600000000 + id % 7) AS z",
+            )  # fmt: skip
+            db.insert("t", frame)
+        finally:
+            session.conf.set("spark.sql.session.timeZone", zone)
+        assert found(db, "SELECT COUNT(*), COUNT(DISTINCT b), MIN(z), MIN(r), MAX(r) FROM t") == [
+            (20_000, 5, NOON, TENTH, TENTH),
+        ]
+        assert found(db, "SELECT COUNT(*) FROM t WHERE b = '\\x34' AND z = '2026-01-01 10:00Z'") == [(572,)]
+        wrong = session.range(1).selectExpr(
+            "100001 AS id", "CAST('x' AS STRING) AS b", "1D AS r", "current_date() AS z"
+        )
+        with pytest.raises(tm.TidemarkError) as raised:
+            db.insert("t", wrong)
+        assert raised.value.code == "type"
+    read = pa.table(DeltaTable(f"{tmp_path}/lake/tables/t").to_pyarrow_table())
+    assert read.schema.types == TYPES and read.num_rows == 20_000
+
+
+def test_the_shell_shows_them_plainly() -> None:
+    assert [cell(value).plain for value in (b"\x00\xff", NOON, 0.5)] == ["\\x00ff", "2026-01-01 10:00:00+00", "0.5"]
 
 
 NAN = canonical(float("nan"))

@@ -120,6 +120,7 @@ _FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
 _WRITING: Final = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.writeLegacyFormat": "false",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 """What of the session's settings decides how files are written."""
 
