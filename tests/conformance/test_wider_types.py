@@ -5,6 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+import random
+import re
+from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -151,6 +154,54 @@ def test_many_changes_at_once_are_followed_too(db: tm.Database) -> None:
     db.execute("DELETE FROM t WHERE b >= '\\x05' AND id % 2 = 0")
     db.delete("t", db.query("SELECT * FROM t WHERE z > '2026-01-01 00:05Z'"))
     assert found(db, "SELECT COUNT(*), MIN(z), MAX(b) FROM t")[0][1] == moment
+
+
+def test_random_histories_are_followed_as_by_the_reference(db: tm.Database) -> None:
+    chosen = random.Random(7)
+    reals = [None, 0.0, 0.1, 1.5, -2.0, math.inf, NAN]
+    strings = [None, b"", b"\x00", b"\x00\x01", b"\x7f", b"\x80", b"\xff\xff", b"a"]
+    moments = [None, FIRST, LAST, NOON, SUMMER, NOON - DAY]
+
+    def row(key: int) -> tuple[Any, ...]:
+        return key, chosen.choice(reals), chosen.choice(strings), chosen.choice(moments)
+
+    with tm.connect("reference") as other:
+        for each in (db, other):
+            each.execute(TABLE + ";" + VIEWS)
+        for step in range(5):
+            present = [i for (i,) in found(other, "SELECT id FROM t")]
+            coming = [row(key) for key in range(step * 100, step * 100 + chosen.choice((1, 5, 80)))]
+            changed = [row(key) for key in chosen.sample(present, min(len(present), chosen.choice((0, 1, 30))))]
+            leaving = chosen.sample(present, min(len(present), chosen.choice((0, 2, 20))))
+            statement = chosen.choice(
+                (
+                    r"UPDATE t SET b = b || '\x01', z = z - INTERVAL '1 hour' WHERE r >= 0 AND z > '0002-01-01'",
+                    "UPDATE t SET r = r / 4 WHERE b < '\\x80'",
+                    "DELETE FROM t WHERE z = '2026-01-01 10:00Z' AND id % 3 = 0",
+                    "UPDATE t SET z = '2026-01-01 12:00+02' WHERE r IS NULL OR r = 'NaN'",
+                )
+            )
+            for each in (db, other):
+                with each.transaction() as tx:
+                    tx.insert("t", coming)
+                    tx.upsert("t", changed)
+                    if leaving:
+                        tx.execute(f"DELETE FROM t WHERE id IN ({', '.join(map(str, leaving))})")
+                    tx.execute(statement)
+            for name in ("t", *(view.removesuffix(" AS") for view in re.findall(r"VIEW (\w+)", VIEWS))):
+                mine, theirs = changes_at(db, name), changes_at(other, name)
+                assert {_rounded(r): w for r, w in mine.items()} == {_rounded(r): w for r, w in theirs.items()}, name
+                assert Counter(map(_rounded, found(db, f"SELECT * FROM {name}"))) == Counter(
+                    map(_rounded, found(other, f"SELECT * FROM {name}"))
+                ), name
+
+
+def _rounded(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Sums are not the same to their last digits."""
+    return tuple(
+        canonical(float(f"{value:.10g}")) if isinstance(value, float) and math.isfinite(value) else value
+        for value in values
+    )
 
 
 def test_recursion_goes_by_them(db: tm.Database) -> None:
