@@ -11,12 +11,15 @@ from tidemark.algebra.functions import NAN
 from tidemark.algebra.types import (
     BIGINT,
     BOOLEAN,
+    BYTEA,
     DATE,
     DOUBLE,
     INT,
     NULL,
+    REAL,
     SMALLINT,
     TIMESTAMP,
+    TIMESTAMPTZ,
     VARCHAR,
     decimal,
 )
@@ -55,6 +58,63 @@ def between_numbers() -> Iterator[Case]:
     yield from casts(BOOLEAN, INT, [(True, 1), (False, 0), (None, None)])
     yield from casts(INT, BOOLEAN, [(2, True), (-1, True), (0, False), (None, None)])
     yield from casts(NULL, decimal(5, 2), [(None, None)])
+
+
+TENTH = 0.10000000149011612
+"""What a REAL has of a tenth."""
+
+
+def of_reals() -> Iterator[Case]:
+    largest, least = (2.0 - 2.0**-23) * 2.0**127, 2.0**-149
+    yield from casts(DOUBLE, REAL, [(0.1, TENTH), (16777217.0, 16777216.0), (NAN, NAN), (-INFINITY, -INFINITY)])
+    yield from casts(DOUBLE, REAL, [(largest, largest), (3.4028235677973362e38, largest), (least, least), (0.0, 0.0)])
+    yield from casts(DOUBLE, REAL, [(3.4028235677973366e38, OVERFLOW), (-1e39, OVERFLOW), (None, None)])
+    yield from casts(DOUBLE, REAL, [(2.0**-150, OVERFLOW), (-1e-300, OVERFLOW), (-(2.0**-149.5), -least)])
+    yield from casts(REAL, DOUBLE, [(TENTH, TENTH), (NAN, NAN), (None, None)])
+    yield from casts(REAL, INT, [(2.5, 2), (-3.5, -4), (2.0**31, OVERFLOW), (NAN, OVERFLOW)])
+    yield from casts(REAL, BIGINT, [(2.0**62, 2**62), (2.0**63, OVERFLOW), (INFINITY, OVERFLOW)])
+    yield from casts(REAL, MONEY, [(TENTH, D("0.10")), (0.125, D("0.13")), (2.0**100, OVERFLOW)])
+    yield from casts(INT, REAL, [(16777217, 16777216.0), (SMALLEST, -2147483648.0)])
+    yield from casts(BIGINT, REAL, [(2**62, 2.0**62), (None, None)])
+    yield from casts(MONEY, REAL, [(D("0.10"), TENTH), (D(0), 0.0)])
+    yield from casts(VARCHAR, REAL, [("0.1", TENTH), (" 1e10 ", 1e10), ("-Infinity", -INFINITY), ("nan", NAN)])
+    yield from casts(VARCHAR, REAL, [("1e39", OVERFLOW), ("-1e-50", OVERFLOW), ("1e999", OVERFLOW), ("one", INVALID)])
+
+
+def of_bytes() -> Iterator[Case]:
+    yield from casts(VARCHAR, BYTEA, [("\\x", b""), ("\\xDEad", b"\xde\xad"), ("\\x00", b"\0"), (None, None)])
+    wrong = ("", "x00", "/x00", "\\x0", "\\xgg", " \\x00", "\\x00\n", "\\X00", "abc", "\\\\x00")
+    yield from casts(VARCHAR, BYTEA, [(text, INVALID) for text in wrong])
+    yield from casts(BYTEA, VARCHAR, [(b"", "\\x"), (b"\xde\xad\0", "\\xdead00"), (None, None)])
+
+
+def of_moments() -> Iterator[Case]:
+    noon = at("2026-01-01 12:00+00:00")
+    yield from casts(
+        VARCHAR,
+        TIMESTAMPTZ,
+        [
+            ("2026-01-01 12:00", noon),
+            ("2026-01-01T12:00:00Z", noon),
+            (" 2026-01-01 14:00:00.000000+02 ", noon),
+            ("2026-01-01 06:30 -0530", noon),
+            ("2026-01-01 12:00:00 UTC", noon),
+            ("2026-01-02 03:59+15:59", noon),
+            ("2026-01-01", noon.replace(hour=0)),
+            ("0001-01-01 01:00:00.000001+01", at("0001-01-01 00:00:00.000001+00:00")),
+            (None, None),
+        ],
+    )
+    wrong = ("", "now", "2026-02-30 12:00Z", "2026-01-01 24:00", "2026-01-01 12:00+16", "2026-01-01 12:00 CET")
+    early, late = "0001-01-01 00:59+01", "9999-12-31 23:59:59.999999-00:01"
+    yield from casts(VARCHAR, TIMESTAMPTZ, [(text, INVALID) for text in (*wrong, "2026-01-01+02", early, late)])
+    yield from casts(TIMESTAMPTZ, VARCHAR, [(noon, "2026-01-01 12:00:00+00"), (None, None)])
+    yield from casts(TIMESTAMPTZ, VARCHAR, [(noon.replace(microsecond=1200), "2026-01-01 12:00:00.0012+00")])
+    yield from casts(TIMESTAMPTZ, TIMESTAMP, [(noon, at("2026-01-01 12:00")), (None, None)])
+    yield from casts(TIMESTAMP, TIMESTAMPTZ, [(at("2026-01-01 12:00"), noon), (None, None)])
+    yield from casts(TIMESTAMP, TIMESTAMPTZ, [(at("0001-01-01"), at("0001-01-01 00:00+00:00"))])
+    yield from casts(TIMESTAMPTZ, DATE, [(noon, day("2026-01-01")), (at("1969-12-31 23:00+00:00"), day("1969-12-31"))])
+    yield from casts(DATE, TIMESTAMPTZ, [(day("2026-01-01"), noon.replace(hour=0)), (None, None)])
 
 
 def to_text() -> Iterator[Case]:
@@ -173,4 +233,13 @@ def between_dates() -> Iterator[Case]:
     )
 
 
-CASTS: tuple[Case, ...] = (*between_numbers(), *to_text(), *from_text(), *between_dates(), *STRUCT_CASTS)
+CASTS: tuple[Case, ...] = (
+    *between_numbers(),
+    *to_text(),
+    *from_text(),
+    *between_dates(),
+    *of_reals(),
+    *of_bytes(),
+    *of_moments(),
+    *STRUCT_CASTS,
+)

@@ -82,7 +82,12 @@ class Case:
 
 def same(left: Value, right: Value) -> bool:
     """Equal to the last digit: the same Python type, scale and sign of zero."""
-    return type(left) is type(right) and repr(left) == repr(right)
+    return type(left) is type(right) and repr(_in_utc(left)) == repr(_in_utc(right))
+
+
+def _in_utc(value: Value) -> Value:
+    """There are many objects for the one zone."""
+    return value.astimezone(dt.UTC) if isinstance(value, dt.datetime) and value.tzinfo is not None else value
 
 
 def day(text: str) -> dt.date:

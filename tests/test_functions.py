@@ -35,12 +35,15 @@ from tidemark.algebra.functions import (
 from tidemark.algebra.types import (
     BIGINT,
     BOOLEAN,
+    BYTEA,
     DATE,
     DOUBLE,
     INT,
     NULL,
+    REAL,
     SMALLINT,
     TIMESTAMP,
+    TIMESTAMPTZ,
     VARCHAR,
     Type,
     decimal,
@@ -61,13 +64,17 @@ def duckdb_literal(value: Value, type: Type) -> str:
     if isinstance(value, tuple):
         parts = (duckdb_literal(part, of) for part, of in zip(value, type.parts, strict=True))
         return f"CAST(row({', '.join(parts)}) AS {duckdb_type(type)})"
+    if isinstance(value, bytes):
+        return f"unhex('{value.hex()}')"
     text = f"{value:f}" if isinstance(value, Decimal) else str(value)
     return f"CAST('{text.replace(chr(39), chr(39) * 2)}' AS {duckdb_type(type)})"
 
 
 @pytest.fixture(scope="module")
 def connection() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(config={"threads": 1})
+    connection = duckdb.connect(config={"threads": 1})
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection
 
 
 def run(
@@ -176,6 +183,13 @@ EXTREMES: dict[Type, list[Value]] = {
         *(dt.date(*d) for d in ((1, 1, 1), (1582, 10, 10), (1969, 12, 31), (2024, 2, 29), (9999, 12, 31))),
     ],
     TIMESTAMP: [None, dt.datetime(1, 1, 1), dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.datetime.max],
+    TIMESTAMPTZ: [
+        None,
+        *(moment.replace(tzinfo=dt.UTC) for moment in (dt.datetime(1, 1, 1), dt.datetime(1969, 12, 31, 23, 59, 59))),
+        dt.datetime.max.replace(tzinfo=dt.UTC),
+    ],
+    REAL: [None, 0.0, 2.5, -0.5, 0.10000000149011612, 2.0**63, 2.0**-149, -(2.0**127), math.inf, -math.inf, NAN],
+    BYTEA: [None, b"", b"\0", b"a\xff", b"\\x00"],
 }
 
 

@@ -47,6 +47,8 @@ def literal(value: Value, type: Type) -> str:
     if isinstance(value, tuple):
         parts = (literal(part, of) for part, of in zip(value, type.parts, strict=True))
         return f"CAST(struct({', '.join(parts)}) AS {spark_type(type)})"
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
     text = f"{value:f}" if isinstance(value, Decimal) else str(value)
     quoted = "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
     return quoted if type == VARCHAR else f"CAST({quoted} AS {spark_type(type)})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.function_case import ACCENT, FAMILY, INVALID, LARGEST, Case, calls
-from tidemark.algebra.types import INT, NULL, VARCHAR
+from tidemark.algebra.types import BYTEA, INT, NULL, VARCHAR
 
 TEXTS = (VARCHAR,) * 5
 
@@ -74,6 +74,11 @@ def pieces() -> Iterator[Case]:
     yield from calls("chr", INT, rows=[(-1, INVALID), (1114112, INVALID), (None, None), (10, "\n")])
     yield from calls(
         "ascii", VARCHAR, rows=[("A", 65), ("é", 233), (FAMILY, 0x1F926), ("", 0), (None, None), (ACCENT, 97)]
+    )
+    yield from calls("octet_length", BYTEA, rows=[(b"\x00\xff", 2), (b"", 0), (None, None)])
+    yield from calls("length", BYTEA, rows=[(b"\x00\xff", 2), (b"", 0), (None, None)])
+    yield from calls(
+        "concat", BYTEA, BYTEA, rows=[(b"\x00", b"\xff", b"\x00\xff"), (b"", b"", b""), (None, b"a", None)]
     )
     yield from calls("octet_length", VARCHAR, rows=[("é", 2), (FAMILY, 9), ("", 0), (None, None)])
     yield from calls("bit_length", VARCHAR, rows=[("é", 16), ("", 0), (None, None)])

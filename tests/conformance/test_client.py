@@ -10,12 +10,14 @@ SPARK_VARIANTS = ("spark",)
 
 SETUP = """
 CREATE TABLE item (id INT PRIMARY KEY, name VARCHAR, price DECIMAL(8, 2), made DATE, seen TIMESTAMP, rate DOUBLE,
-    ok BOOLEAN, tags VARCHAR[], big BIGINT);
+    ok BOOLEAN, tags VARCHAR[], big BIGINT, real REAL, data BYTEA, moment TIMESTAMPTZ);
 CREATE TABLE stock (item INT, place VARCHAR, n INT NOT NULL);
 INSERT INTO item VALUES
-    (1, 'a', 1.50, DATE '2027-01-01', TIMESTAMP '2027-01-01 10:00:00.000001', 0.1, TRUE, ARRAY['x', 'y'], 4000000000),
-    (2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-    (3, 'ç', -7.25, DATE '1969-12-31', TIMESTAMP '1969-12-31 23:59:59', -2.5, FALSE, ARRAY['z'], -1);
+    (1, 'a', 1.50, DATE '2027-01-01', TIMESTAMP '2027-01-01 10:00:00.000001', 0.1, TRUE, ARRAY['x', 'y'], 4000000000,
+        0.1, '\\x00ff', '2027-01-01 10:00:00.000001+02'),
+    (2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+    (3, 'ç', -7.25, DATE '1969-12-31', TIMESTAMP '1969-12-31 23:59:59', -2.5, FALSE, ARRAY['z'], -1,
+        'NaN', '\\x', '0001-01-01');
 INSERT INTO stock VALUES (1, 'p', 3), (1, 'q', 4), (1, 'q', 4), (3, NULL, 9), (NULL, 'p', 2);
 CREATE MATERIALIZED VIEW every AS SELECT * FROM item;
 CREATE MATERIALIZED VIEW worth AS SELECT i.name, i.tags, SUM(s.n) AS n, MAX(i.price) AS price FROM item i
@@ -26,6 +28,8 @@ STATEMENTS = (
     "UPDATE item SET price = price * 2, seen = seen + INTERVAL '1 second' WHERE id < 3",
     "INSERT INTO item (id, name, rate, tags) VALUES (4, 'd', 0.3, ARRAY[]::VARCHAR[])",
     "UPDATE item SET rate = rate * 1.1",
+    r"UPDATE item SET data = data || '\x01', moment = moment + INTERVAL '1 second' WHERE real = 0.1::REAL",
+    "UPDATE item SET real = real * 2",
     "BEGIN; DELETE FROM stock WHERE place = 'q'; INSERT INTO stock VALUES (4, 'r', 7); COMMIT",
     "UPDATE stock SET n = n + 1 WHERE place IS NULL",
     "DELETE FROM item WHERE ok OR made < DATE '1970-01-01'",

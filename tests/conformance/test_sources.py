@@ -344,9 +344,9 @@ def test_new_columns_are_added_if_that_is_asked_for(db: tm.Database, lake: Path)
     assert rows(db.query("SELECT id, tax FROM sale")) == [(2, None), (3, 7)]
     assert "columns are other ones" in shown(db)["compared"]
     assert db.changes("v", since=version).num_rows == 0, "one row went and one came in the same group"
-    later = pa.table({"id": [4], "data": pa.array([b"x"])})
+    later = pa.table({"id": [4], "data": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64()))})
     write_deltalake(str(sale.path), later, mode="append", schema_mode="merge")
-    with pytest.raises(tm.TidemarkError, match=r"new column 'data' \(binary\)"):
+    with pytest.raises(tm.TidemarkError, match=r"new column 'data' \(map<string,long>\)"):
         db.pull()
 
 
@@ -357,6 +357,9 @@ TYPES = {
     "i": pa.array([1, None], pa.int32()),
     "l": pa.array([2**62, None], pa.int64()),
     "d": pa.array([0.5, -0.0]),
+    "f": pa.array([0.1, -0.0], pa.float32()),
+    "y": pa.array([b"\x00\xff", None]),
+    "z": pa.array([dt.datetime(2024, 2, 29, 1, 2, 3, 4, dt.UTC), None], pa.timestamp("us", "UTC")),
     "t": pa.array([True, None]),
     "n": pa.array([Decimal("12.34"), None], pa.decimal128(9, 2)),
     "day": pa.array([dt.date(2024, 2, 29), None]),
@@ -370,11 +373,12 @@ def test_types_are_taken_as_they_are(db: tm.Database, lake: Path) -> None:
     write_deltalake(str(lake / "t"), pa.table(TYPES))
     db.execute(f"CREATE SOURCE lake TYPE delta OPTIONS (path '{lake}'); CREATE TABLE t FROM SOURCE lake RELATION 't'")
     assert db.pull() == 2
+    assert db.query("SELECT f, y, z FROM t").schema.types == [pa.float32(), pa.binary(), pa.timestamp("us", "UTC")]
     assert str(db.query("SELECT r FROM t").schema.field("r").type) == "struct<x: int64, y: string>"
     found = rows_as_dicts(db.query("SELECT * FROM t ORDER BY b DESC"))
     first = {name: column[0].as_py() for name, column in TYPES.items()} | {"r": {"x": 1, "y": "z"}}
     assert found[0] == first
-    assert found[1] == dict.fromkeys(TYPES) | {"b": -128, "d": 0.0}
+    assert found[1] == dict.fromkeys(TYPES) | {"b": -128, "d": 0.0, "f": 0.0}
 
 
 def test_types_that_are_missing_are_refused_by_column_and_can_be_asked_for(db: tm.Database, lake: Path) -> None:
@@ -389,19 +393,26 @@ def test_types_that_are_missing_are_refused_by_column_and_can_be_asked_for(db: t
     for name, column in columns.items():
         write_deltalake(str(lake / name), pa.table({"id": [1], name: column}))
     db.execute(f"CREATE SOURCE lake TYPE delta OPTIONS (path '{lake}')")
-    told = {"zoned": "timestamp", "real": "float", "bytes": "binary", "pairs": "map<string,long>", "deep": "array<"}
+    told = {"times": "array<timestamp>", "pairs": "map<string,long>", "deep": "array<"}
+    listed = pa.array([zoned.to_pylist()], pa.list_(zoned.type))
+    write_deltalake(str(lake / "times"), pa.table({"id": [1], "times": listed}))
     for name, type_ in told.items():
         refused(db, f"CREATE TABLE t FROM SOURCE lake RELATION '{name}'", "unsupported", f"'{name}' .* is {type_}")
         db.execute(f"CREATE TABLE {name} (id BIGINT) FROM SOURCE lake RELATION '{name}'")
+    taken = {"zoned": dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC), "real": 0.5, "bytes": b"x"}
+    for name in taken:
+        db.execute(f"CREATE TABLE {name}_as_it_is FROM SOURCE lake RELATION '{name}' KEY (id, {name})")
     db.execute("CREATE TABLE at (zoned TIMESTAMP) FROM SOURCE lake RELATION 'zoned'")
     db.execute("CREATE TABLE wide (real DOUBLE, id BIGINT) FROM SOURCE lake RELATION 'real'")
-    assert db.pull() == 7
+    assert db.pull() == 8
+    for name, value in taken.items():
+        assert rows(db.query(f"SELECT * FROM {name}_as_it_is")) == [(1, value)]
     assert rows(db.query("SELECT * FROM at")) == [(dt.datetime(2024, 1, 1, 12),)]
     assert rows(db.query("SELECT * FROM wide")) == [(0.5, 1)]
     refused(db, "CREATE TABLE t (id INT) FROM SOURCE lake RELATION 'zoned'", "type", "is long .* which is no INT")
     refused(db, "CREATE TABLE t (no INT) FROM SOURCE lake RELATION 'zoned'", "columns", "has no column 'no'")
     for column, said in (
-        ("'zoned' (zoned DATE)", "'zoned' can be TIMESTAMP, or be left out"),
+        ("'zoned' (zoned DATE)", "'zoned' can be TIMESTAMPTZ or TIMESTAMP, or be left out"),
         ("'pairs' (pairs VARCHAR)", "map<string,long> has no type here: leave 'pairs' out"),
         ("'deep' (deep INT[])", "leave 'deep' out"),
     ):
@@ -423,11 +434,13 @@ def test_partitions_have_their_values_in_the_log(db: tm.Database, lake: Path) ->
         "t": pa.array([True, None, False]),
         "i": pa.array([1, None, -1], pa.int32()),
         "at": pa.array([dt.datetime(2024, 1, 1, 1, 1, 1, 5), None, dt.datetime(1969, 1, 1)], pa.timestamp("us")),
+        "z": pa.array([dt.datetime(2024, 1, 1, 1, 1, 1, 5, dt.UTC), None, None], pa.timestamp("us", "UTC")),
+        "f": pa.array([0.5, None, -1.25], pa.float32()),
     }
-    write_deltalake(str(lake / "t"), pa.table(columns), partition_by=["s", "day", "n", "t", "i", "at"])
+    write_deltalake(str(lake / "t"), pa.table(columns), partition_by=["s", "day", "n", "t", "i", "at", "z", "f"])
     db.execute(f"CREATE SOURCE lake TYPE delta OPTIONS (path '{lake}'); CREATE TABLE t FROM SOURCE lake RELATION 't'")
     assert db.pull() == 3
-    found = rows_as_dicts(db.query("SELECT id, s, day, n, t, i, at FROM t ORDER BY id"))
+    found = rows_as_dicts(db.query("SELECT id, s, day, n, t, i, at, z, f FROM t ORDER BY id"))
     assert found == pa.table(columns).to_pylist()
     DeltaTable(str(lake / "t")).delete("s IS NULL")
     assert db.pull() == 1 and db.pull() == 0

@@ -299,7 +299,7 @@ def test_queries_become_plans(sql: str, plan: str) -> None:
         ("SELECT * FROM (VALUES (1) LIMIT 1) AS q", None, None),
         ("SELECT a FROM t UNION SELECT c FROM t", "type", None),
         ("SELECT a FROM t UNION SELECT a, b FROM t", "type", None),
-        ("SELECT CAST(c AS BLOB) FROM t", "unsupported", None),
+        ("SELECT CAST(c AS UUID) FROM t", "unsupported", None),
         ("SELECT CAST(e AS INT) FROM t", "type", None),
         ("SELECT DATE '2024-02-30'", "type", None),
         ("SELECT a FROM t WHERE c LIKE c ESCAPE '!'", "unsupported", "c"),
@@ -331,7 +331,7 @@ def test_what_is_not_supported_is_refused_with_its_place(sql: str, code: str | N
     [
         ("CREATE TABLE x (a INT, A INT)", "duplicate_column"),
         ("CREATE TABLE x (_weight INT)", "reserved_name"),
-        ("CREATE TABLE x (a BLOB)", "unsupported"),
+        ("CREATE TABLE x (a UUID)", "unsupported"),
         ("CREATE TABLE x (a DECIMAL(40,2))", "type"),
         ("CREATE TABLE x (a DECIMAL(39, 2))", "type"),
         ("CREATE TABLE x (a CHAR(5))", "unsupported"),

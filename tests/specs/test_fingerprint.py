@@ -6,6 +6,7 @@ import dataclasses
 import datetime as dt
 import enum
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -21,9 +22,12 @@ from tidemark.algebra.plans import Plan
 from tidemark.algebra.types import (
     BIGINT,
     BOOLEAN,
+    BYTEA,
     DATE,
     INT,
+    REAL,
     TIMESTAMP,
+    TIMESTAMPTZ,
     VARCHAR,
     Field,
     Schema,
@@ -220,3 +224,19 @@ MEMBERS = {
 @pytest.mark.parametrize("one", MEMBERS, ids=lambda one: one.__name__)
 def test_members_that_stand_in_stored_names_keep_theirs(one: type[enum.Enum]) -> None:
     assert set(MEMBERS[one].split()) <= set(one.__members__)
+
+
+def test_a_moment_has_one_name_whatever_says_that_it_is_in_utc() -> None:
+    """Arrow's times have another object for the zone than those that are read from texts."""
+    moment = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+    same = moment.astimezone(ZoneInfo("UTC"))
+    names = {
+        fingerprint.fingerprint(plans.Values(((value,),), Schema((Field("z", TIMESTAMPTZ),))))
+        for value in (moment, same, moment.astimezone(ZoneInfo("Asia/Tokyo")))
+    }
+    assert len(names) == 1
+    others = (
+        fingerprint.fingerprint(plans.Values(((value,),), Schema((Field("z", type),))))
+        for value, type in ((moment.replace(tzinfo=None), TIMESTAMP), (b"a", BYTEA), (b"b", BYTEA), (0.5, REAL))
+    )
+    assert len({*names, *others}) == 5

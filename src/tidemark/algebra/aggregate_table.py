@@ -98,7 +98,7 @@ def sum_type(argument: Type) -> Type:
     SMALLINT and INT add up in BIGINT; BIGINT adds up in DECIMAL(38,0) and is cast to BIGINT where the user sees it,
     so that only the sum itself, never the order of addition, can overflow.
     """
-    if argument == DOUBLE:
+    if argument.is_float:
         return DOUBLE
     if argument.kind in INTEGER_DIGITS:
         return BIGINT if argument.kind is not Kind.BIGINT else decimal(MAX_PRECISION, 0)

@@ -31,10 +31,12 @@ from tidemark.algebra.plans import (
     Window,
 )
 from tidemark.algebra.plans import walk as walk_plan
-from tidemark.algebra.types import DOUBLE, Type
+from tidemark.algebra.types import Type
 
 RELATIVE, ABSOLUTE = 1e-9, 1e-9
 """Two approximate values that differ by no more than this, relatively or absolutely, count as the same."""
+RELATIVE_OF_REAL = 2.0**-22
+"""The same of REALs, of which two beside each other differ by more."""
 
 ApproximateColumns = Mapping[str, Set[int]]
 _EQUALITIES = ("eq", "is_not_distinct")
@@ -151,14 +153,14 @@ def _leaves(plan: Plan, columns: Set[int]) -> frozenset[tuple[int, ...]]:
 
 def _is_double(type: Type) -> bool:
     """Whether values of the type are made of floats; an array or a struct is as approximate as its parts."""
-    return type == DOUBLE or DOUBLE in type.parts
+    return type.is_float or any(part.is_float for part in type.parts)
 
 
 def _reads(expression: Expression, columns: Set[int]) -> bool:
     return bool(columns_of(expression) & columns)
 
 
-def are_close(left: object, right: object) -> bool:
+def are_close(left: object, right: object, relative: float = RELATIVE) -> bool:
     """Whether two approximate values count as the same."""
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(are_close(value, right[name]) for name, value in left.items())
@@ -168,4 +170,4 @@ def are_close(left: object, right: object) -> bool:
         return left == right
     if math.isnan(left) or math.isnan(right):
         return math.isnan(left) and math.isnan(right)
-    return math.isclose(left, right, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+    return math.isclose(left, right, rel_tol=relative, abs_tol=ABSOLUTE)

@@ -198,7 +198,7 @@ def _folded(expression: Expression) -> Expression:
 
 def _is_plain(type_: Type) -> bool:
     """Whether Python compares values of a type as SQL does: all but NaN and what has parts."""
-    return type_.kind is not Kind.DOUBLE and not type_.is_nested
+    return not type_.is_float and not type_.is_nested
 
 
 def _call(call: Call) -> Of:
@@ -467,7 +467,7 @@ def _where(key: SortKey) -> Callable[[Row], tuple[Any, ...]]:
 
 
 def compares_by_rank(expression: Expression) -> bool:
-    return expression.type.kind is Kind.DOUBLE or expression.type.is_nested
+    return expression.type.is_float or expression.type.is_nested
 
 
 def in_total_order(

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from tidemark.algebra.structure import structural
 from tidemark.algebra.types import BOOLEAN, Type
 
-Value: TypeAlias = "bool | int | float | str | Decimal | dt.date | dt.datetime | tuple[Value, ...] | None"
+Value: TypeAlias = "bool | int | float | str | bytes | Decimal | dt.date | dt.datetime | tuple[Value, ...] | None"
 
 
 class Expression:

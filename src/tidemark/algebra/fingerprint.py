@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import enum
 import hashlib
 from collections.abc import Iterable
@@ -64,6 +65,10 @@ class _Text:
             return f"({','.join([self.of(part) for part in value])})"
         if isinstance(value, enum.Enum):
             return value.name
+        if isinstance(value, dt.datetime) and value.tzinfo is not None:
+            return f"moment:{value.astimezone(dt.UTC).replace(tzinfo=None).isoformat()}"
+        if isinstance(value, bytes):
+            return f"bytes:{value.hex()}"
         return f"{type(value).__name__}:{value!r}"
 
 

@@ -61,6 +61,8 @@ def values_from_json(texts: Any, schema: Schema) -> tuple[Value, ...]:
 def _text(value: Value) -> str | None:
     if value is None:
         return None
+    if isinstance(value, bytes):
+        return value.hex()
     return value.isoformat() if isinstance(value, dt.date) else str(value)
 
 
@@ -78,12 +80,14 @@ def value_from_json(text: Any, type: Type) -> Value:
             return int(text)
         case Kind.DECIMAL:
             return Decimal(text)
-        case Kind.DOUBLE:
+        case Kind.REAL | Kind.DOUBLE:
             return canonical(float(text))
         case Kind.DATE:
             return dt.date.fromisoformat(text)
-        case Kind.TIMESTAMP:
+        case Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
             return dt.datetime.fromisoformat(text)
+        case Kind.BYTEA:
+            return bytes.fromhex(text)
     return str(text)
 
 

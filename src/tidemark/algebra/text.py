@@ -65,8 +65,10 @@ def show_value(value: Value) -> str:
             return "TRUE" if value else "FALSE"
         case str():
             return "'" + value.replace("'", "''") + "'"
+        case bytes():
+            return f"'\\x{value.hex()}'::BYTEA"
         case dt.datetime():
-            return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
+            return f"TIMESTAMP{'TZ' if value.tzinfo else ''} '{value.isoformat(sep=' ')}'"
         case dt.date():
             return f"DATE '{value.isoformat()}'"
     return str(value)

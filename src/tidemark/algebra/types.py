@@ -29,10 +29,13 @@ class Kind(enum.Enum):
     INT = "INT"
     BIGINT = "BIGINT"
     DECIMAL = "DECIMAL"
+    REAL = "REAL"
     DOUBLE = "DOUBLE"
     VARCHAR = "VARCHAR"
+    BYTEA = "BYTEA"
     DATE = "DATE"
     TIMESTAMP = "TIMESTAMP"
+    TIMESTAMPTZ = "TIMESTAMPTZ"
     ARRAY = "ARRAY"
     STRUCT = "STRUCT"
 
@@ -42,6 +45,7 @@ class Kind(enum.Enum):
 
 INTEGER_DIGITS: Final = {Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 19}
 INTEGER_BITS: Final = {Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64}
+_NO_PARTS: Final = frozenset({Kind.NULL, Kind.REAL, Kind.BYTEA, Kind.TIMESTAMPTZ})
 
 _ARROW: Final = {
     Kind.NULL: pa.null(),
@@ -49,10 +53,13 @@ _ARROW: Final = {
     Kind.SMALLINT: pa.int16(),
     Kind.INT: pa.int32(),
     Kind.BIGINT: pa.int64(),
+    Kind.REAL: pa.float32(),
     Kind.DOUBLE: pa.float64(),
     Kind.VARCHAR: pa.string(),
+    Kind.BYTEA: pa.binary(),
     Kind.DATE: pa.date32(),
     Kind.TIMESTAMP: pa.timestamp("us"),
+    Kind.TIMESTAMPTZ: pa.timestamp("us", "UTC"),
 }
 
 
@@ -78,11 +85,11 @@ class Type:
             raise ValueError(f"{self.kind.value} takes no precision")
         if (self.element is not None) != (self.kind is Kind.ARRAY):
             raise ValueError("an ARRAY has an element type, and nothing else has")
-        if self.element is not None and (self.element.is_nested or self.element.kind is Kind.NULL):
+        if self.element is not None and not self.element.can_be_part:
             raise ValueError("the elements of an ARRAY are values of a simple type")
         if bool(self.fields) != (self.kind is Kind.STRUCT):
             raise ValueError("a STRUCT has fields, and nothing else has")
-        if any(type.is_nested or type.kind is Kind.NULL for _, type in self.fields):
+        if any(not type.can_be_part for _, type in self.fields):
             raise ValueError("the fields of a STRUCT are values of a simple type")
         if len({name.lower() for name, _ in self.fields}) < len(self.fields):
             raise ValueError("the fields of a STRUCT have different names")
@@ -116,11 +123,27 @@ class Type:
 
     @property
     def is_numeric(self) -> bool:
-        return self.is_exact or self.kind is Kind.DOUBLE
+        return self.is_exact or self.is_float
+
+    @property
+    def is_float(self) -> bool:
+        """Whether its values are floating point, which have several forms of one value."""
+        return self.kind in (Kind.REAL, Kind.DOUBLE)
 
     @property
     def is_temporal(self) -> bool:
+        """Whether its values are times on the calendar. Those of TIMESTAMPTZ are points in time, and have no day until
+        they are cast."""
         return self.kind in (Kind.DATE, Kind.TIMESTAMP)
+
+    @property
+    def is_time(self) -> bool:
+        return self.is_temporal or self.kind is Kind.TIMESTAMPTZ
+
+    @property
+    def can_be_part(self) -> bool:
+        """Whether arrays and structs can have values of it."""
+        return not self.is_nested and self.kind not in _NO_PARTS
 
     @property
     def arrow(self) -> pa.DataType:
@@ -144,10 +167,13 @@ BOOLEAN: Final = Type(Kind.BOOLEAN)
 SMALLINT: Final = Type(Kind.SMALLINT)
 INT: Final = Type(Kind.INT)
 BIGINT: Final = Type(Kind.BIGINT)
+REAL: Final = Type(Kind.REAL)
 DOUBLE: Final = Type(Kind.DOUBLE)
 VARCHAR: Final = Type(Kind.VARCHAR)
+BYTEA: Final = Type(Kind.BYTEA)
 DATE: Final = Type(Kind.DATE)
 TIMESTAMP: Final = Type(Kind.TIMESTAMP)
+TIMESTAMPTZ: Final = Type(Kind.TIMESTAMPTZ)
 
 
 def decimal(precision: int, scale: int) -> Type:
@@ -176,9 +202,9 @@ def common_type(left: Type, right: Type) -> Type | None:
     """The type that both sides are brought to, or None if there is none.
 
     Integers widen to the larger integer, exact numbers to a DECIMAL that holds both, and exact with
-    approximate gives DOUBLE. DATE with TIMESTAMP gives TIMESTAMP. Arrays are brought to a common type of elements,
-    structs field by field, in their order, with the names of the first that is no bare row. NULL takes the other
-    side's type.
+    approximate gives DOUBLE. DATE with TIMESTAMP gives TIMESTAMP, and either with TIMESTAMPTZ gives that.
+    Arrays are brought to a common type of elements, structs field by field, in their order, with the names of the first
+    that is no bare row. NULL takes the other side's type.
 
     >>> print(common_type(INT, decimal(4, 2)), common_type(INT, VARCHAR))
     DECIMAL(12,2) None
@@ -201,8 +227,8 @@ def common_type(left: Type, right: Type) -> Type | None:
         return decimal(min(MAX_PRECISION, whole + scale), scale)
     if left.is_numeric and right.is_numeric:
         return DOUBLE
-    if left.is_temporal and right.is_temporal:
-        return TIMESTAMP
+    if left.is_time and right.is_time:
+        return TIMESTAMP if left.is_temporal and right.is_temporal else TIMESTAMPTZ
     return None
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Set
 
 import pyarrow as pa
 
-from tidemark.algebra.approximate import are_close
+from tidemark.algebra.approximate import RELATIVE, RELATIVE_OF_REAL, are_close
 from tidemark.algebra.functions import canonical
 from tidemark.algebra.history import as_of
 from tidemark.algebra.plans import Negate, Plan, Stored, union
@@ -55,6 +55,7 @@ def _at_tidemark(view: View, standing: Standing) -> Plan:
 def _without_close(found: pa.Table, approximate: Set[int]) -> pa.Table:
     """The differences without pairs that differ in approximate columns only, and there by less than the tolerance."""
     exact = [i for i in range(found.num_columns - 1) if i not in approximate]
+    reals = frozenset(i for i in approximate if pa.types.is_float32(found.schema.types[i]))
     entries = list(zip(*(map(canonical, column.to_pylist()) for column in found.columns), strict=True))
     expected: dict[tuple[object, ...], list[tuple[int, int]]] = {}
     for position, entry in enumerate(deltas.expanded_positions(found)):
@@ -65,7 +66,7 @@ def _without_close(found: pa.Table, approximate: Set[int]) -> pa.Table:
         if entries[entry][-1] < 0:
             continue
         candidates = expected.get(tuple(entries[entry][i] for i in exact), [])
-        match = next((c for c in candidates if _close(entries[entry], entries[c[1]], approximate)), None)
+        match = next((c for c in candidates if _close(entries[entry], entries[c[1]], approximate, reals)), None)
         if match is None:
             kept.append((entry, 1))
         else:
@@ -76,5 +77,5 @@ def _without_close(found: pa.Table, approximate: Set[int]) -> pa.Table:
     return deltas.net(rows.append_column(found.schema.names[-1], weights))
 
 
-def _close(left: tuple[object, ...], right: tuple[object, ...], approximate: Set[int]) -> bool:
-    return all(are_close(left[i], right[i]) for i in approximate)
+def _close(left: tuple[object, ...], right: tuple[object, ...], approximate: Set[int], reals: Set[int]) -> bool:
+    return all(are_close(left[i], right[i], RELATIVE_OF_REAL if i in reals else RELATIVE) for i in approximate)

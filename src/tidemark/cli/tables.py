@@ -115,8 +115,12 @@ def cell(value: Any) -> Text:
             return Text("NULL", "dim")
         case bool():
             return Text("true" if value else "false")
+        case dt.datetime() if value.tzinfo is not None:
+            return Text(f"{value.astimezone(dt.UTC).replace(tzinfo=None).isoformat(sep=' ')}+00")
         case dt.datetime():
             return Text(value.isoformat(sep=" "))
+        case bytes():
+            return Text(f"\\x{value.hex()}")
         case Decimal():
             return Text(f"{value:f}")
         case list():

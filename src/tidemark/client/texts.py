@@ -43,7 +43,6 @@ from tidemark.algebra.expressions import Call, Expression, Literal, Value, colum
 from tidemark.algebra.plans import Given, Plan, Project, Stored, expressions_of, transform
 from tidemark.algebra.plans import walk as walk_of_plans
 from tidemark.algebra.scalar import value_of
-from tidemark.algebra.types import Kind
 from tidemark.analysis.relevance.dml import cells_of, changed_cells, condition_of
 from tidemark.calculus.as_of import delta_name
 from tidemark.client.definitions import Part
@@ -75,7 +74,7 @@ def bound(text: str, dialect: str, catalog: Catalog) -> BoundChange | None:
 def is_exact(expressions: Iterable[Expression]) -> bool:
     """Whether every engine computes the same: the last digits of floating point may differ between them."""
     computed = (part for one in expressions for part in walk(one) if isinstance(part, Call))
-    return not any(part.type.kind is Kind.DOUBLE for part in computed)
+    return not any(part.type.is_float for part in computed)
 
 
 MOST_ROWS: Final = 1000

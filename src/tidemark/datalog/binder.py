@@ -21,7 +21,7 @@ from tidemark.algebra.coerce import adapt_text_literals, coerce, common_of, days
 from tidemark.algebra.expressions import Call, Cast, Column, Expression, Literal
 from tidemark.algebra.functions import FUNCTIONS
 from tidemark.algebra.text import read_text
-from tidemark.algebra.types import BIGINT, DOUBLE, Field, Kind, Schema, Type
+from tidemark.algebra.types import BIGINT, Field, Kind, Schema, Type
 from tidemark.datalog.syntax import (
     AggregateTerm,
     Atom,
@@ -301,8 +301,10 @@ class _Binder:
         if term.function == "sum" and not argument.type.is_numeric:
             message = f"sum of {argument.type} in {self.clause}"
             raise self.source.error("type", message, term.span, hint="sum takes numbers")
-        if term.function == "sum" and argument.type == DOUBLE:
-            message = f"a sum of DOUBLE in {self.clause}: its last digits are not certain, and the view is a set"
+        if term.function == "sum" and argument.type.is_float:
+            message = (
+                f"a sum of {argument.type} in {self.clause}: its last digits are not certain, and the view is a set"
+            )
             raise self.source.error("approximate_key", message, term.span, hint="sum a DECIMAL")
         if term.function in ("min", "max") and argument.type.element is not None:
             raise self.source.error("type", f"{term.function} of an array in {self.clause}", term.span)

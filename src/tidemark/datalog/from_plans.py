@@ -28,7 +28,7 @@ from tidemark.algebra.expressions import (
 )
 from tidemark.algebra.plans import Distinct, Filter, Join, Plan, Project, Scan, Union, relations_of
 from tidemark.algebra.scalar import can_fail
-from tidemark.algebra.types import DOUBLE, Field, Schema
+from tidemark.algebra.types import Field, Schema
 
 
 class NotARule(Exception):
@@ -208,7 +208,7 @@ class _Merging:
         first, second = sorted((self._of(left), self._of(right)))
         mine, others = self.fields[first], self.fields[second]
         shared = common_of([mine.type, others.type])
-        same = mine.type == others.type and mine.type != DOUBLE
+        same = mine.type == others.type and not mine.type.is_float
         if shared is None or not (same or (mine.type.is_integer and others.type.is_integer)):
             return False
         if first != second:

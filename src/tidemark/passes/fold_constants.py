@@ -14,7 +14,6 @@ from dataclasses import replace
 from tidemark.algebra.expressions import Call, Case, Cast, Expression, Literal, columns_of, transform, walk
 from tidemark.algebra.plans import Filter, Join, Plan
 from tidemark.algebra.scalar import value_of
-from tidemark.algebra.types import Kind
 from tidemark.errors import TidemarkError
 from tidemark.passes.facts import bottom_up
 
@@ -33,7 +32,7 @@ def _rule(plan: Plan) -> Plan:
 def _folded(expression: Expression) -> Expression | None:
     if not isinstance(expression, Call | Case | Cast) or columns_of(expression):
         return None
-    if any(part.type.kind is Kind.DOUBLE for part in walk(expression)):
+    if any(part.type.is_float for part in walk(expression)):
         return None
     try:
         return Literal(value_of(expression, ()), expression.type)

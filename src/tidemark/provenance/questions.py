@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tidemark.algebra.approximate import ABSOLUTE, RELATIVE, approximate_columns
+from tidemark.algebra.approximate import ABSOLUTE, RELATIVE, RELATIVE_OF_REAL, approximate_columns
 from tidemark.algebra.expressions import Call, Expression, Literal, Value, columns_of, conjunction, conjuncts
 from tidemark.algebra.functions import rank
 from tidemark.algebra.plans import (
@@ -37,7 +37,7 @@ from tidemark.algebra.plans import (
 )
 from tidemark.algebra.plans import Union as UnionPlan
 from tidemark.algebra.scalar import Row, can_fail
-from tidemark.algebra.types import BOOLEAN, DOUBLE, INT
+from tidemark.algebra.types import BOOLEAN, DOUBLE, INT, REAL
 from tidemark.passes import optimize
 from tidemark.provenance.tree import Absence, Derivation
 
@@ -154,7 +154,8 @@ def _same(expression: Expression, value: Value, *, approximate: bool) -> tuple[E
     if approximate and expression.type.is_nested:
         return ()  # no order, so no tolerance: the exact columns have to do
     if approximate and isinstance(value, float) and math.isfinite(value):
-        slack = max(abs(value) * RELATIVE, ABSOLUTE)
+        relative = RELATIVE_OF_REAL if expression.type == REAL else RELATIVE
+        slack = max(abs(value) * relative, ABSOLUTE)
         low, high = Literal(value - slack, DOUBLE), Literal(value + slack, DOUBLE)
         nullable = expression.nullable
         return (

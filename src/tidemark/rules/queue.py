@@ -16,6 +16,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from tidemark.algebra.text import show_value
 from tidemark.errors import TidemarkError
 from tidemark.rules.actions import FiringOutcome, HostProgram
 from tidemark.rules.catalog import arguments_in
@@ -184,7 +185,7 @@ def dead_letters(store: Store) -> pa.Table:
 
 def _told(entry: Entry) -> str:
     rows = {name: delta_tables.expand(table).to_pylist() for name, table in entry.relations.items() if table.num_rows}
-    return json.dumps(rows, default=str)
+    return json.dumps(rows, default=lambda value: show_value(value) if isinstance(value, bytes) else str(value))
 
 
 def _dead(identity: str, store: Store) -> Entry:

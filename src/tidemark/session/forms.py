@@ -225,7 +225,7 @@ def _of_no_type(place: int, value: Any) -> None:
 def _step_of(step: Step, before: Type, after: Type) -> Callable[[Any], Any]:
     match step:
         case Step.TAKE:
-            if after.kind in PLAIN and after.kind is not Kind.DOUBLE:
+            if after.kind in PLAIN and not after.is_float:
                 return partial(_taken_plain, PLAIN[after.kind], after)
             return lambda value: canonical(taken(value, after))
         case Step.READ:
@@ -418,7 +418,7 @@ def _same(one: Open, other: Open) -> bool:
 def _written(value: Any, place: int) -> str:
     """The value as it would be written in the text, in PostgreSQL's words."""
     match value:
-        case bool() | int() | str() | dt.date() | None:
+        case bool() | int() | str() | bytes() | dt.date() | None:
             return show_value(value)
         case Decimal():
             return format(value, "f")

@@ -168,6 +168,8 @@ def _cells(table: pa.Table) -> list[list[str]]:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, bytes):
+        value = f"\\x{value.hex()}"
     text = "NULL" if value is None else str(value).replace("\n", "\\n")
     return text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 1]}…"
 

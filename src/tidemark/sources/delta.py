@@ -23,11 +23,14 @@ import pyarrow as pa
 from tidemark.algebra.types import (
     BIGINT,
     BOOLEAN,
+    BYTEA,
     DATE,
     DOUBLE,
     INT,
+    REAL,
     SMALLINT,
     TIMESTAMP,
+    TIMESTAMPTZ,
     VARCHAR,
     Type,
     array_of,
@@ -46,9 +49,12 @@ _TYPES: Final[Mapping[str, Type]] = {
     "integer": INT,
     "short": SMALLINT,
     "byte": SMALLINT,
+    "float": REAL,
     "double": DOUBLE,
+    "binary": BYTEA,
     "boolean": BOOLEAN,
     "date": DATE,
+    "timestamp": TIMESTAMPTZ,
     "timestamp_ntz": TIMESTAMP,
 }
 _ACCEPTED: Final[Mapping[str, tuple[Type, ...]]] = {
@@ -58,7 +64,7 @@ _ACCEPTED: Final[Mapping[str, tuple[Type, ...]]] = {
     "short": (INT, BIGINT),
     "integer": (BIGINT,),
 }
-"""Types that hold all values of one that tables of ours do not have, or that are wider."""
+"""Further types that hold all values of one: wider ones, and of a point in time the time in UTC."""
 _MAPPING: Final = "delta.columnMapping.mode"
 
 
@@ -185,10 +191,10 @@ def type_of(told: Told) -> Type | None:
         return _TYPES.get(told) if digits is None else decimal(int(digits[1]), int(digits[2]))
     if told["type"] == "array":
         element = type_of(told["elementType"])
-        return None if element is None or element.is_nested else array_of(element)
+        return None if element is None or not element.can_be_part else array_of(element)
     if told["type"] == "struct":
         parts = [(part["name"], type_of(part["type"])) for part in told["fields"]]
-        if not parts or any(type_ is None or type_.is_nested for _, type_ in parts):
+        if not parts or any(type_ is None or not type_.can_be_part for _, type_ in parts):
             return None
         return struct_of(*((name.lower(), type_) for name, type_ in parts if type_ is not None))
     return None

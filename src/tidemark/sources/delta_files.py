@@ -353,6 +353,8 @@ def _value(text: str, told: Told) -> Any:
         return int(text)
     if told in ("double", "float"):
         return float(text)
+    if told == "binary":
+        return text.encode("latin-1")  # a character for each byte
     if told == "boolean":
         return {"true": True, "false": False}[text.lower()]
     if told == "date":

@@ -18,7 +18,11 @@ from tidemark.state.values import Unfit, taken_all
 
 Rows: TypeAlias = "pa.Table | pa.RecordBatch | ArrowStream | Iterable[Sequence[Any]] | Iterable[Mapping[str, Any]]"
 
-_YEARS: Final = {Kind.DATE: (dt.date.min, dt.date.max), Kind.TIMESTAMP: (dt.datetime.min, dt.datetime.max)}
+_YEARS: Final = {
+    Kind.DATE: (dt.date.min, dt.date.max),
+    Kind.TIMESTAMP: (dt.datetime.min, dt.datetime.max),
+    Kind.TIMESTAMPTZ: (dt.datetime.min.replace(tzinfo=dt.UTC), dt.datetime.max.replace(tzinfo=dt.UTC)),
+}
 
 
 def as_table(rows: Rows, schema: Schema, relation: str) -> pa.Table:
@@ -140,13 +144,25 @@ def _castable(source: pa.DataType, type: Type) -> bool:
         return bool(types.is_integer(source) or types.is_decimal(source) or types.is_floating(source))
     if kind is Kind.VARCHAR:
         return _is_text(source)
-    if kind is Kind.TIMESTAMP:
+    if kind is Kind.BYTEA:
+        return _is_binary(source)
+    if kind in (Kind.TIMESTAMP, Kind.TIMESTAMPTZ):
         return bool(types.is_timestamp(source) or types.is_date(source)) or _is_text(source)
     return kind is Kind.DATE and (bool(types.is_date(source)) or _is_text(source))
 
 
 def _is_text(source: pa.DataType) -> bool:
     return bool(pa.types.is_string(source) or pa.types.is_large_string(source) or pa.types.is_string_view(source))
+
+
+def _is_binary(source: pa.DataType) -> bool:
+    types = pa.types
+    return bool(
+        types.is_binary(source)
+        or types.is_large_binary(source)
+        or types.is_binary_view(source)
+        or types.is_fixed_size_binary(source)
+    )
 
 
 def _keeps_all(source: pa.DataType, type: Type) -> bool:
@@ -156,8 +172,10 @@ def _keeps_all(source: pa.DataType, type: Type) -> bool:
     types = pa.types
     if type.is_nested:
         return bool(source == type.arrow) and not any(part.is_temporal for part in type.parts)
-    if type.is_temporal and _is_text(source):
+    if type.is_time and _is_text(source):
         return False
+    if type.kind is Kind.REAL:
+        return bool(types.is_float32(source) or types.is_float16(source) or types.is_null(source))
     if type.kind is Kind.DECIMAL:
         return bool(types.is_decimal(source) or types.is_null(source))
     return type.kind is not Kind.DOUBLE or not types.is_decimal(source)
@@ -172,7 +190,7 @@ def _is_beyond_double(column: pa.ChunkedArray) -> bool:
 
 def _within_years(column: pa.ChunkedArray, type: Type) -> pa.ChunkedArray:
     """The column, if its times lie within the years that there are; Arrow knows others."""
-    if type.is_temporal:
+    if type.is_time:
         number = pa.int32() if type.kind is Kind.DATE else pa.int64()
         extremes = pc.min_max(column.cast(number))
         first, last = (pa.scalar(bound, type.arrow).cast(number).as_py() for bound in _YEARS[type.kind])
@@ -185,9 +203,10 @@ def _canonical(column: pa.ChunkedArray, type: Type) -> pa.ChunkedArray:
     """One zero only, and one not-a-number: adding 0.0 turns −0.0 into 0.0."""
     if DOUBLE in type.parts:
         return pa.chunked_array([pa.array(map(canonical, column.to_pylist()), type.arrow)])
-    if type != DOUBLE:
+    if not type.is_float:
         return column
-    return pc.if_else(pc.is_nan(column), pa.scalar(math.nan), pc.add(column, 0.0))
+    nan, zero = pa.scalar(math.nan, type.arrow), pa.scalar(0.0, type.arrow)
+    return pc.if_else(pc.is_nan(column), nan, pc.add(column, zero))
 
 
 def _unfit(field: Field, relation: str, error: Exception) -> TidemarkError:

@@ -18,11 +18,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from tidemark.algebra.functions.values import ACCEPTED, canonical, fit_decimal, fit_integer
+from tidemark.algebra.functions.values import ACCEPTED, canonical, fit_decimal, fit_integer, fit_real
 from tidemark.algebra.text import number
 from tidemark.algebra.types import (
     BIGINT,
     BOOLEAN,
+    BYTEA,
     DATE,
     DOUBLE,
     INT,
@@ -83,8 +84,16 @@ def taken(value: Any, type: Type) -> Any:
             return _boolean(value)
         case Kind.VARCHAR:
             return text(value)
+        case Kind.BYTEA:
+            return _bytes(value)
         case Kind.DATE | Kind.TIMESTAMP:
             return _time(value, type)
+        case Kind.TIMESTAMPTZ:
+            moment = _time(value, TIMESTAMP)
+            assert moment is None or isinstance(moment, dt.datetime)
+            return None if moment is None else moment.replace(tzinfo=dt.UTC)
+        case Kind.REAL:
+            return _real(value)
         case Kind.DOUBLE:
             return _double(value)
         case Kind.DECIMAL:
@@ -99,6 +108,14 @@ def text(value: Any) -> str:
     if (half := half_character(value)) is not None:
         raise Unfit(f"{value!r} has half of a surrogate pair at character {half + 1}, which is no text")
     return str(value)
+
+
+def _bytes(value: Any) -> bytes:
+    if isinstance(value, bytes):
+        return bytes(value)
+    if isinstance(value, bytearray | memoryview):
+        return bytes(value)
+    raise Unfit(f"{value!r} is no bytes")
 
 
 def must_be_text(value: Any, what: str) -> str:
@@ -131,6 +148,8 @@ def plain(value: Any) -> Any:
         return value
     if isinstance(value, str):
         return taken(value, VARCHAR)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _bytes(value)
     if getattr(value, "dtype", None) == "bool":
         return bool(value)
     if hasattr(value, "dtype") and not isinstance(value, Integral | Real):  # a time of numpy
@@ -163,6 +182,8 @@ def type_of(value: Any) -> Type:
             return DOUBLE
         case str():
             return VARCHAR
+        case bytes():
+            return BYTEA
         case dt.datetime():
             return TIMESTAMP
         case dt.date():
@@ -213,6 +234,22 @@ def _double(value: Any) -> float:
     if number not in (Decimal(repr(nearest)), Decimal(nearest)):
         raise Unfit(f"{value!r} has more digits than a DOUBLE keeps")
     return nearest
+
+
+_REAL_DIGITS: Final = range(6, 10)
+"""So many tell a REAL from all others."""
+
+
+def _real(value: Any) -> float:
+    number = _double(value)
+    try:
+        nearest = fit_real(number)
+    except TidemarkError as error:
+        raise Unfit(f"{value!r} is out of range") from error
+    # Of 0.1 a REAL has the nearest number, which shows the same digits; of others it has all that there are.
+    if not math.isfinite(number) or number == nearest or any(float(f"{nearest:.{n}g}") == number for n in _REAL_DIGITS):
+        return nearest
+    raise Unfit(f"{value!r} has more digits than a REAL keeps")
 
 
 def _decimal(value: Any, type: Type) -> Decimal:

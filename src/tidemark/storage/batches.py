@@ -29,6 +29,7 @@ _WHOLE: Final = {
     Kind.BIGINT: pa.int64(),
     Kind.DATE: pa.int32(),
     Kind.TIMESTAMP: pa.int64(),
+    Kind.TIMESTAMPTZ: pa.int64(),
 }
 MOST: Final = 2**62
 """Sums, products and numbers of combinations stay below this, so that nothing is more than 64 bits hold."""
@@ -37,7 +38,10 @@ MOST_LOOKS: Final = 3
 
 
 _KINDS: Final = {kind: Type(kind) for kind in Kind if kind not in (Kind.DECIMAL, Kind.ARRAY, Kind.STRUCT)}
-_TYPES: Final = {**{type_.arrow: type_ for type_ in _KINDS.values()}, pa.large_string(): _KINDS[Kind.VARCHAR]}
+_TYPES: Final = {
+    **{type_.arrow: type_ for type_ in _KINDS.values()},
+    **{pa.large_string(): _KINDS[Kind.VARCHAR], pa.large_binary(): _KINDS[Kind.BYTEA]},
+}
 
 
 @lru_cache(maxsize=1_000)
@@ -413,7 +417,7 @@ def _codes_of_array(vector: Vector) -> tuple[Numbers, int]:
         return np.zeros(len(array), np.int64), 1
     if vector.type.is_nested:
         return _dense(np.asarray(codes(pa.chunked_array([array]))))
-    if kind is Kind.DOUBLE:
+    if vector.type.is_float:
         return _codes_of_doubles(vector)
     coded = array.dictionary_encode(null_encoding="encode")
     return np.asarray(coded.indices).astype(np.int64), max(len(coded.dictionary), 1)
@@ -422,7 +426,7 @@ def _codes_of_array(vector: Vector) -> tuple[Numbers, int]:
 def _codes_of_doubles(vector: Vector) -> tuple[Numbers, int]:
     """One not-a-number is the other, and zero has one sign."""
     present = vector.present()
-    values = np.asarray(vector.array().fill_null(0.0).to_numpy(zero_copy_only=False)) + 0.0
+    values = np.asarray(vector.array().fill_null(0.0).to_numpy(zero_copy_only=False)).astype(np.float64) + 0.0
     bits = np.where(np.isnan(values), np.nan, values).view(np.int64)
     codes, reach = _dense(bits)
     return (codes, reach) if present is None else (np.where(present, codes + 1, 0), reach + 1)

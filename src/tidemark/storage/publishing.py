@@ -139,8 +139,9 @@ def _null_counts(chunks: Iterable[Any]) -> list[int] | None:
 
 
 def _bound(chunks: list[Any], type_: pa.DataType) -> _Bound | None:
-    """The least and the greatest value, if both are known; Delta has none of booleans, and there is none of NULLs."""
-    if pa.types.is_boolean(type_):
+    """The least and the greatest value, if both are known; Delta has none of booleans and bytes, and of NULLs there is
+    none."""
+    if pa.types.is_boolean(type_) or pa.types.is_binary(type_):
         return None
     found: list[_Bound] = []
     for chunk in chunks:
@@ -189,7 +190,7 @@ def _shown(value: Any, *, is_high: bool) -> str:
 
 _SHOWN: Final[tuple[tuple[type, Callable[[Any], str]], ...]] = (
     (Decimal, lambda value: format(value, "f")),
-    (dt.datetime, lambda value: json.dumps(value.isoformat(timespec="microseconds"))),
+    (dt.datetime, lambda value: json.dumps(value.isoformat(timespec="microseconds").replace("+00:00", "Z"))),
     (dt.date, lambda value: json.dumps(value.isoformat())),
     (int, str),
     (float, lambda value: json.dumps(value)),

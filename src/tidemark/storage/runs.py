@@ -3,8 +3,8 @@
 The law: a run holds the entries that it was made of, but for those with NULL in the key, which no key equals. Equal
 keys lie together, so a key is found by bisection: by its first column, then by the second among those found, and so
 on. What is sorted and compared are whole numbers, the *codes* of values: integers, dates, times and decimals are their
-own, of a text it is its hash and of a wide decimal its low half. Where two values may have one code, what is found is
-compared.
+own, of a text or of bytes it is the hash and of a wide decimal its low half. Where two values may have one code, what
+is found is compared.
 
 One row is read through views of Arrow's buffers, which cost some tens of nanoseconds a value; many rows are taken from
 the columns as they are. Decimals are held as 64-bit numbers where all of them fit.
@@ -36,6 +36,7 @@ Key: TypeAlias = tuple[Value, ...]
 _EXACT: Final = Context(prec=100)
 """A context of our own: whatever precision a program works with, nothing is rounded here."""
 _EPOCH: Final = dt.datetime(1970, 1, 1)
+_ZONED_EPOCH: Final = _EPOCH.replace(tzinfo=dt.UTC)
 _EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
 _NARROW_DIGITS: Final = 18
@@ -45,8 +46,13 @@ _FITTING_BYTES: Final = 2**31 - 1
 _AT_ONCE: Final = 65_536
 FEW: Final = 4
 """Up to so many rows are read one by one."""
-_PLAIN: Final = {Kind.SMALLINT: "i2", Kind.INT: "i4", Kind.BIGINT: "i8", Kind.DATE: "i4", Kind.TIMESTAMP: "i8"}
-KEYED: Final = frozenset({*_PLAIN, Kind.BOOLEAN, Kind.DECIMAL, Kind.VARCHAR})
+_PLAIN: Final = {
+    **{Kind.SMALLINT: "i2", Kind.INT: "i4", Kind.BIGINT: "i8"},
+    **{Kind.DATE: "i4", Kind.TIMESTAMP: "i8", Kind.TIMESTAMPTZ: "i8"},
+}
+_FLOATS: Final = {Kind.REAL: "f4", Kind.DOUBLE: "f8"}
+_HASHED: Final = frozenset({Kind.VARCHAR, Kind.BYTEA})
+KEYED: Final = frozenset({*_PLAIN, *_HASHED, Kind.BOOLEAN, Kind.DECIMAL})
 """The kinds of keys. Floating point has several forms of one value, and values with parts have no codes."""
 
 
@@ -55,7 +61,7 @@ KEYED: Final = frozenset({*_PLAIN, Kind.BOOLEAN, Kind.DECIMAL, Kind.VARCHAR})
 
 def is_exact(type_: Type) -> bool:
     """Whether values with one code are equal."""
-    return type_.kind is not Kind.VARCHAR and type_.precision <= _NARROW_DIGITS
+    return type_.kind not in _HASHED and type_.precision <= _NARROW_DIGITS
 
 
 def code_of(type_: Type) -> Callable[[Any], int]:
@@ -70,9 +76,11 @@ def code_of(type_: Type) -> Callable[[Any], int]:
             return lambda value: value.toordinal() - _EPOCH_DAY
         case Kind.TIMESTAMP:
             return lambda value: (value - _EPOCH) // _MICROSECOND
+        case Kind.TIMESTAMPTZ:
+            return lambda value: (value - _ZONED_EPOCH) // _MICROSECOND
         case Kind.DECIMAL:
             return lambda value: _low(int(value.scaleb(type_.scale, _EXACT)))
-        case Kind.VARCHAR:
+        case Kind.VARCHAR | Kind.BYTEA:
             return hash
     return int
 
@@ -84,7 +92,7 @@ def _low(number: int) -> int:
 
 def codes_of(array: pa.Array, type_: Type) -> Numbers:
     """The codes of values, none of which is NULL, as they are stored or as they are given."""
-    if type_.kind is Kind.VARCHAR:
+    if type_.kind in _HASHED:
         parts = [array.slice(start, _AT_ONCE) for start in range(0, len(array), _AT_ONCE)]
         hashes = (hash(value) for part in parts for value in part.to_pylist())
         return np.fromiter(hashes, np.int64, len(array))
@@ -99,8 +107,8 @@ def codes_of(array: pa.Array, type_: Type) -> Numbers:
 def packed(column: pa.ChunkedArray | pa.Array, type_: Type) -> pa.Array:
     """A column in the form in which it is held: one piece, decimals in 64 bits if they fit."""
     if isinstance(column, pa.ChunkedArray):
-        if type_.kind is Kind.VARCHAR and column.nbytes > _FITTING_BYTES:
-            column = column.cast(pa.large_string())
+        if type_.kind in _HASHED and column.nbytes > _FITTING_BYTES:
+            column = column.cast(pa.large_string() if type_.kind is Kind.VARCHAR else pa.large_binary())
         column = column.combine_chunks()
     if type_.kind is not Kind.DECIMAL or not pa.types.is_decimal(column.type):
         return column
@@ -135,7 +143,7 @@ def numbers_in(array: pa.Array, type_: Type) -> Numbers:
     """What numbers stand in the column, and anything where it has NULL."""
     if type_.kind is Kind.DECIMAL and pa.types.is_decimal(array.type):
         return _halves(array)[:, 0]
-    form = np.dtype("i8" if type_.kind is Kind.DECIMAL else _PLAIN.get(type_.kind, "f8"))
+    form = np.dtype("i8" if type_.kind is Kind.DECIMAL else _PLAIN.get(type_.kind) or _FLOATS.get(type_.kind, "f8"))
     if not len(array):
         return np.empty(0, form)
     numbers = np.frombuffer(array.buffers()[1], form, count=array.offset + len(array))
@@ -167,6 +175,8 @@ def _reader(array: pa.Array, type_: Type) -> Callable[[int], Value]:
         return lambda place: canonical(array[place].as_py())
     if type_.kind is Kind.VARCHAR:
         return _text_reader(array)
+    if type_.kind is Kind.BYTEA:
+        return lambda place: array[place].as_py()
     if type_.kind is Kind.BOOLEAN:
         filled = array.fill_null(False) if array.null_count else array
         return _view(np.asarray(filled.to_numpy(zero_copy_only=False))).__getitem__  # type: ignore[no-any-return]
@@ -179,7 +189,9 @@ def _reader(array: pa.Array, type_: Type) -> Callable[[int], Value]:
         case Kind.DECIMAL:
             scale = -type_.scale
             return lambda place: Decimal(numbers[place]).scaleb(scale, _EXACT)
-        case Kind.DOUBLE:
+        case Kind.TIMESTAMPTZ:
+            return lambda place: _ZONED_EPOCH + dt.timedelta(microseconds=numbers[place])
+        case Kind.REAL | Kind.DOUBLE:
             return lambda place: canonical(numbers[place])
     return numbers.__getitem__  # type: ignore[no-any-return]
 

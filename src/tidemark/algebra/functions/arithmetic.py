@@ -84,7 +84,7 @@ def _product_signature(left: Type, right: Type) -> Signature | None:
 
 
 def _two_numbers(decimals: Callable[[Type, Type], Signature | None]) -> Resolver:
-    """Integers give the wider integer, and anything with a DOUBLE gives DOUBLE."""
+    """Integers give the wider integer, and anything with a REAL or a DOUBLE gives DOUBLE."""
 
     def resolve(types: tuple[Type, ...]) -> Signature | None:
         if len(types) != 2:
@@ -95,6 +95,8 @@ def _two_numbers(decimals: Callable[[Type, Type], Signature | None]) -> Resolver
         if shared.kind is Kind.DECIMAL:
             left, right = ((shared if given == NULL else given).as_decimal() for given in types)
             return decimals(left, right)
+        if shared.is_float:
+            shared = DOUBLE
         return Signature((shared, shared), shared)
 
     return resolve
@@ -317,7 +319,7 @@ def _sign(value: Any, signature: Signature) -> Value:
 def _sign_signature(types: tuple[Type, ...]) -> Signature | None:
     if len(types) != 1 or not types[0].is_numeric:
         return None
-    return Signature(types, DOUBLE if types[0] == DOUBLE else INT)
+    return Signature((DOUBLE,), DOUBLE) if types[0].is_float else Signature(types, INT)
 
 
 _SIGN = Function(

@@ -24,7 +24,7 @@ _SPECIAL: Final = r"([!-/:-@\\[-`{{-~])"
 
 
 def _constructor(types: tuple[Type, ...]) -> Signature | None:
-    if any(given.is_nested for given in types):
+    if not all(given.can_be_part or given == NULL for given in types):
         return None
     signature = alike(1)(types)
     return None if signature is None else Signature(signature.arguments, array_of(signature.result))
@@ -64,7 +64,7 @@ def _longer(*, array_first: bool) -> Resolver:
             return None
         array, value = types if array_first else types[::-1]
         shared = None if array.element is None else common_type(array.element, value)
-        if shared is None or shared.is_nested:
+        if shared is None or not shared.can_be_part:
             return None
         longer = array_of(shared)
         return Signature((longer, shared) if array_first else (shared, longer), longer)
@@ -223,7 +223,7 @@ ARRAYS: Final = (
 
 
 def _row(types: tuple[Type, ...]) -> Signature | None:
-    if not types or any(given.is_nested for given in types):
+    if not types or not all(given.can_be_part or given == NULL for given in types):
         return None
     settled = tuple(VARCHAR if given == NULL else given for given in types)
     return Signature(settled, row_of(*settled))

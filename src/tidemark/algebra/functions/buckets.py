@@ -69,7 +69,9 @@ def _bucket_signature(types: tuple[Type, ...]) -> Signature | None:
         shared = shared and common_type(shared, bound)
     if shared is None or not shared.is_numeric:
         return None
-    if shared != DOUBLE:
+    if shared.is_float:
+        shared = DOUBLE
+    else:
         shared = shared.as_decimal()
         if shared.precision + max(11, shared.scale + 2) > MAX_PRECISION:
             return None

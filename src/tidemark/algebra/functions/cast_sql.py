@@ -6,14 +6,18 @@ from decimal import Decimal
 from typing import Final
 
 from tidemark.algebra.functions.table import DUCKDB_ERROR, SPARK_ERROR, guard
-from tidemark.algebra.functions.values import ACCEPTED, FALSE_TEXTS, TRUE_TEXTS
-from tidemark.algebra.types import Kind, Type
+from tidemark.algebra.functions.values import ACCEPTED, BEYOND_REAL, FALSE_TEXTS, LEAST_REAL, TRUE_TEXTS
+from tidemark.algebra.types import BYTEA, DOUBLE, TIMESTAMPTZ, Kind, Type
 
-_DUCKDB_NAMES: Final = {Kind.INT: "INTEGER", Kind.NULL: '"NULL"'}
-_SPARK_NAMES: Final = {Kind.VARCHAR: "STRING", Kind.TIMESTAMP: "TIMESTAMP_NTZ", Kind.NULL: "VOID"}
+_DUCKDB_NAMES: Final = {Kind.INT: "INTEGER", Kind.BYTEA: "BLOB", Kind.NULL: '"NULL"'}
+_SPARK_NAMES: Final = {
+    **{Kind.VARCHAR: "STRING", Kind.BYTEA: "BINARY", Kind.REAL: "FLOAT", Kind.NULL: "VOID"},
+    **{Kind.TIMESTAMP: "TIMESTAMP_NTZ", Kind.TIMESTAMPTZ: "TIMESTAMP_LTZ"},
+}
 _EXACT_DOUBLE_DIGITS: Final = 15
 """With that many digits a decimal is one correctly rounded division of two doubles that are exact."""
 _BIGINT_LIMIT: Final = "9223372036854775808"
+_REAL_OVERFLOW: Final = "overflow: out of range for REAL"
 _TEXT_OVERFLOW: Final = "overflow: text out of range for DOUBLE"
 """Text beyond the range reads as infinity on all engines; the zero that is added makes a negative zero positive."""
 
@@ -83,6 +87,23 @@ def duckdb(text: str, source: Type, target: Type) -> str:
     match source.kind, target.kind:
         case Kind.VARCHAR, Kind.BOOLEAN:
             return _boolean(text, DUCKDB_ERROR)
+        case Kind.VARCHAR, Kind.TIMESTAMPTZ:
+            return _duckdb_moment(text)
+        case Kind.VARCHAR, Kind.BYTEA:
+            matches = f"regexp_full_match({text}, '{ACCEPTED[Kind.BYTEA]}')"
+            return _bytes(text, matches, "chr(92)", DUCKDB_ERROR)
+        case Kind.BYTEA, Kind.VARCHAR:
+            return f"(chr(92) || 'x' || lower(hex({text})))"
+        case Kind.TIMESTAMPTZ, Kind.VARCHAR:
+            return f"(CAST(CAST({text} AS TIMESTAMP) AS VARCHAR) || '+00')"
+        case Kind.TIMESTAMPTZ, Kind.DATE:
+            return f"CAST(CAST({text} AS TIMESTAMP) AS DATE)"
+        case Kind.DATE, Kind.TIMESTAMPTZ:
+            return f"CAST(CAST({text} AS TIMESTAMP) AS TIMESTAMPTZ)"
+        case _, Kind.REAL:
+            return _real(text if source.kind is Kind.DOUBLE else duckdb(text, source, DOUBLE), "FLOAT", DUCKDB_ERROR)
+        case Kind.REAL, _ if target.kind is not Kind.DOUBLE:
+            return duckdb(f"CAST({text} AS DOUBLE)", DOUBLE, target)
         case Kind.VARCHAR, _:
             return _duckdb_parse(text, target)
         case Kind.DOUBLE, Kind.DECIMAL:
@@ -108,6 +129,22 @@ def spark(text: str, source: Type, target: Type) -> str:
     match source.kind, target.kind:
         case Kind.VARCHAR, Kind.BOOLEAN:
             return _boolean(text, SPARK_ERROR)
+        case Kind.VARCHAR, Kind.TIMESTAMPTZ:
+            return _spark_moment(text)
+        case Kind.VARCHAR, Kind.BYTEA:
+            return _bytes(text, f"{text} RLIKE '^(?s)({ACCEPTED[Kind.BYTEA]})(?!.)'", "char(92)", SPARK_ERROR)
+        case Kind.BYTEA, Kind.VARCHAR:
+            return f"concat(char(92), 'x', lower(hex({text})))"
+        case Kind.TIMESTAMPTZ, Kind.VARCHAR:
+            return f"concat(CAST(CAST({text} AS TIMESTAMP_NTZ) AS STRING), '+00')"
+        case Kind.TIMESTAMPTZ, Kind.DATE:
+            return f"CAST(CAST({text} AS TIMESTAMP_NTZ) AS DATE)"
+        case Kind.DATE, Kind.TIMESTAMPTZ:
+            return f"CAST(CAST({text} AS TIMESTAMP_NTZ) AS TIMESTAMP_LTZ)"
+        case _, Kind.REAL:
+            return _real(text if source.kind is Kind.DOUBLE else spark(text, source, DOUBLE), "FLOAT", SPARK_ERROR)
+        case Kind.REAL, _ if target.kind is not Kind.DOUBLE:
+            return spark(f"CAST({text} AS DOUBLE)", DOUBLE, target)
         case Kind.VARCHAR, _:
             return _spark_parse(text, target)
         case Kind.DOUBLE, Kind.DECIMAL:
@@ -141,6 +178,60 @@ def _boolean(text: str, raising: str) -> str:
         f"(CASE WHEN {lowered} IN ({true_texts}) THEN TRUE WHEN {lowered} IN ({false_texts}) THEN FALSE "
         f"WHEN {text} IS NOT NULL THEN {raising}('invalid_value: not a BOOLEAN: ' || {text}) END)"
     )
+
+
+_MOMENT: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9:.]+)?"
+_OFFSET: Final = ":[0-9:.]* ?([+-])([0-9]{2}):?([0-9]{2})?$"
+_FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""The microseconds between which the years 0001 to 9999 lie."""
+
+
+def _offset(trimmed: str) -> str:
+    """How many microseconds the clocks of the zone that is written are ahead of UTC."""
+    sign, hours, minutes = (f"regexp_extract({trimmed}, '{_OFFSET}', {part})" for part in (1, 2, 3))
+    size = f"(CAST('0' || {hours} AS BIGINT) * 60 + CAST('0' || {minutes} AS BIGINT)) * 60000000"
+    return f"(CASE WHEN {sign} = '-' THEN -1 ELSE 1 END) * {size}"
+
+
+def _duckdb_moment(text: str) -> str:
+    """Engines do not read the same zones, so what is written of them is taken off, and away from the time."""
+    trimmed = f"trim({text}, ' ')"
+    # A constant condition is evaluated even in a branch that is never taken, so it must not fail.
+    sure, tried = (
+        f"(epoch_us({cast}(regexp_extract({trimmed}, '{_MOMENT}', 0) AS TIMESTAMP)) - {_offset(trimmed)})"
+        for cast in ("CAST", "TRY_CAST")
+    )
+    value = f"CAST(make_timestamp({sure}) AS TIMESTAMPTZ)"
+    matches = f"regexp_full_match({trimmed}, '{ACCEPTED[Kind.TIMESTAMPTZ]}')"
+    return _moment_within(text, f"NOT {matches}", tried, value, DUCKDB_ERROR)
+
+
+def _spark_moment(text: str) -> str:
+    trimmed = f"trim(BOTH ' ' FROM {text})"
+    time = f"CAST(CAST(regexp_extract({trimmed}, '{_MOMENT}', 0) AS TIMESTAMP_NTZ) AS TIMESTAMP_LTZ)"
+    micros = f"(unix_micros({time}) - {_offset(trimmed)})"
+    matches = f"{trimmed} RLIKE '^(?s)({ACCEPTED[Kind.TIMESTAMPTZ]})(?!.)'"
+    return _moment_within(text, f"NOT ({matches})", micros, f"timestamp_micros({micros})", SPARK_ERROR)
+
+
+def _moment_within(text: str, malformed: str, micros: str, value: str, raising: str) -> str:
+    """Two CASEs: what is malformed must not be computed with."""
+    outside = f"{micros} NOT BETWEEN {_FIRST} AND {_LAST}"
+    within = guard(raising, outside, "invalid_value: not a TIMESTAMPTZ: out of range in UTC", value)
+    return _parsed(text, malformed, within, TIMESTAMPTZ, raising)
+
+
+def _bytes(text: str, matches: str, backslash: str, raising: str) -> str:
+    """The bytes of a text of a backslash, an x and two hexadecimal digits for each."""
+    malformed = f"NOT ({matches} AND substring({text}, 1, 1) = {backslash})"
+    return _parsed(text, malformed, f"unhex(substring({text}, 3))", BYTEA, raising)
+
+
+def _real(text: str, name: str, raising: str) -> str:
+    """A DOUBLE as a REAL; Spark's own cast makes infinities and zeros of what is out of range."""
+    large = f"abs({text}) >= CAST('{BEYOND_REAL!r}' AS DOUBLE) AND abs({text}) < CAST('Infinity' AS DOUBLE)"
+    small = f"abs({text}) <= CAST('{LEAST_REAL!r}' AS DOUBLE) AND {text} <> 0"
+    return guard(raising, f"({large}) OR ({small})", _REAL_OVERFLOW, f"CAST({text} AS {name})")
 
 
 def _duckdb_parse(text: str, target: Type) -> str:

@@ -24,6 +24,7 @@ from tidemark.algebra.functions.values import (
     canonical,
     fit_decimal,
     fit_integer,
+    fit_real,
     overflow,
 )
 from tidemark.algebra.types import INTEGER_DIGITS, MAX_PRECISION, Kind, Type, decimal
@@ -46,8 +47,16 @@ def cast_scalar(value: Any, source: Type, target: Type) -> Value:
             return fit_decimal(number, target)
         case Kind.DOUBLE:
             return canonical(float(value))
+        case Kind.REAL:
+            return fit_real(float(value))
         case Kind.VARCHAR:
             return _text(value)
+        case Kind.TIMESTAMP if source.kind is Kind.TIMESTAMPTZ:
+            return value.replace(tzinfo=None)  # type: ignore[no-any-return]
+        case Kind.TIMESTAMPTZ if source.kind is Kind.TIMESTAMP:
+            return value.replace(tzinfo=dt.UTC)  # type: ignore[no-any-return]
+        case Kind.TIMESTAMPTZ:
+            return dt.datetime(value.year, value.month, value.day, tzinfo=dt.UTC)
         case Kind.DATE:
             return dt.date(value.year, value.month, value.day)
         case Kind.TIMESTAMP:
@@ -83,8 +92,11 @@ def _text(value: Any) -> str:
     if isinstance(value, Decimal):
         return f"{value:f}"
     if isinstance(value, dt.datetime):
-        text = value.isoformat(sep=" ")
-        return text.rstrip("0") if value.microsecond else text
+        text = value.replace(tzinfo=None).isoformat(sep=" ")
+        text = text.rstrip("0") if value.microsecond else text
+        return text if value.tzinfo is None else f"{text}+00"
+    if isinstance(value, bytes):
+        return f"\\x{value.hex()}"
     return str(value)
 
 
@@ -92,7 +104,10 @@ def _parse(text: str, target: Type) -> Value:
     trimmed = text.strip(" ")
     if target.kind is Kind.BOOLEAN:
         return _parse_boolean(trimmed.lower(), text)
-    if not re.fullmatch(ACCEPTED[target.kind], trimmed):
+    if target.kind is Kind.BYTEA:
+        trimmed = text
+    is_accepted = re.fullmatch(ACCEPTED[target.kind], trimmed) is not None
+    if not is_accepted or (target.kind is Kind.BYTEA and text[0] != "\\"):
         raise _malformed(text, target.kind)
     try:
         return _read(trimmed, target)
@@ -106,14 +121,31 @@ def _read(text: str, target: Type) -> Value:
             return dt.date.fromisoformat(text)
         case Kind.TIMESTAMP:
             return dt.datetime.fromisoformat(text)
+        case Kind.TIMESTAMPTZ:
+            return _moment(text)
+        case Kind.BYTEA:
+            return bytes.fromhex(text[2:])
         case Kind.DECIMAL:
             return fit_decimal(Decimal(text), target)
-        case Kind.DOUBLE:
+        case Kind.REAL | Kind.DOUBLE:
+            number = canonical(float(text))
             if math.isinf(float(text)) and "inf" not in text.lower():
                 raise overflow(text, target)
-            return canonical(float(text))
+            return number if target.kind is Kind.DOUBLE else fit_real(float(text))
     # Python refuses to read thousands of digits as an integer; as a decimal, the range is checked first.
     return fit_integer(int(fit_decimal(Decimal(text), decimal(MAX_PRECISION, 0))), target)
+
+
+def _moment(text: str) -> dt.datetime:
+    """A point in time, in UTC; without a zone the text is of UTC."""
+    plain = text.upper().replace("UTC", "Z").replace(" Z", "Z").replace(" +", "+").replace(" -", "-")
+    moment = dt.datetime.fromisoformat(plain)
+    if moment.tzinfo is None:
+        return moment.replace(tzinfo=dt.UTC)
+    try:
+        return moment.astimezone(dt.UTC)
+    except OverflowError as error:
+        raise ValueError(f"{text} is out of range in UTC") from error
 
 
 def _parse_boolean(lowered: str, text: str) -> bool:
@@ -140,7 +172,7 @@ __all__ = [
     "spark_type",
 ]
 
-_TO_TEXT: Final = (Kind.BOOLEAN, Kind.DATE, Kind.TIMESTAMP)
+_TO_TEXT: Final = (Kind.BOOLEAN, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.BYTEA)
 _MAX_SCALE_FROM_DOUBLE: Final = 18
 """The fraction of a double goes through a BIGINT, which has room for 18 digits."""
 
@@ -148,7 +180,7 @@ _MAX_SCALE_FROM_DOUBLE: Final = 18
 def explicit_cast_allowed(source: Type, target: Type) -> bool:
     """Whether CAST may be written between the two types.
 
-    A double has no text yet: engines print different digits for the same number.
+    A double or a real has no text yet: engines print different digits for the same number.
     """
     if source == target or implicit_cast_allowed(source, target):
         return True
@@ -165,9 +197,11 @@ def explicit_cast_allowed(source: Type, target: Type) -> bool:
             return True
         case _, Kind.VARCHAR:
             return source.is_exact or source.kind in _TO_TEXT
-        case Kind.DOUBLE, Kind.DECIMAL:
+        case ((Kind.REAL | Kind.DOUBLE), Kind.DECIMAL):
             return target.scale <= _MAX_SCALE_FROM_DOUBLE
         case (Kind.BOOLEAN, Kind.INT) | (Kind.INT, Kind.BOOLEAN) | (Kind.TIMESTAMP, Kind.DATE):
+            return True
+        case Kind.TIMESTAMPTZ, (Kind.DATE | Kind.TIMESTAMP):
             return True
     return source.is_numeric and target.is_numeric
 
@@ -187,8 +221,8 @@ def implicit_cast_allowed(source: Type, target: Type) -> bool:
         return _by_fields(implicit_cast_allowed, source, target)
     match source.kind, target.kind:
         case _, Kind.DOUBLE:
-            return source.is_exact
-        case Kind.DATE, Kind.TIMESTAMP:
+            return source.is_numeric
+        case (Kind.DATE, Kind.TIMESTAMP) | ((Kind.DATE | Kind.TIMESTAMP), Kind.TIMESTAMPTZ):
             return True
     if source.is_integer and target.is_integer:
         return INTEGER_DIGITS[source.kind] < INTEGER_DIGITS[target.kind]
@@ -200,9 +234,12 @@ def implicit_cast_allowed(source: Type, target: Type) -> bool:
 
 
 def assignment_cast_allowed(source: Type, target: Type) -> bool:
-    """Whether INSERT and UPDATE may convert silently: what widens, and any number to any other, range checked."""
+    """Whether INSERT and UPDATE may convert silently: what widens, any number to any other, range checked, and
+    a point in time as the time that it is in UTC."""
     if source.is_numeric and target.is_numeric:
         return explicit_cast_allowed(source, target)
+    if (source.kind, target.kind) == (Kind.TIMESTAMPTZ, Kind.TIMESTAMP):
+        return True
     if source.element is not None and target.element is not None:
         return assignment_cast_allowed(source.element, target.element)
     if source.fields and target.fields:

@@ -13,6 +13,7 @@ from tidemark.algebra.functions.table import (
     Engine,
     Function,
     Signature,
+    by_bytes,
     call,
     guard,
     guarded,
@@ -20,7 +21,7 @@ from tidemark.algebra.functions.table import (
     plain,
     to_result,
 )
-from tidemark.algebra.types import BOOLEAN, INT, NULL, VARCHAR, Type
+from tidemark.algebra.types import BOOLEAN, BYTEA, INT, NULL, VARCHAR, Type
 from tidemark.errors import TidemarkError
 
 _NO_PIECE: Final = "invalid_value: pieces are counted from 1, or from -1 at the end"
@@ -126,9 +127,9 @@ PIECES: Final = (
     Function(
         "octet_length",
         "octet_length(text)",
-        fixed(takes(VARCHAR, gives=INT)),
-        plain(lambda text: len(text.encode())),
-        to_result("strlen({0})"),
+        fixed(takes(VARCHAR, gives=INT), takes(BYTEA, gives=INT)),
+        plain(lambda text: len(text if isinstance(text, bytes) else text.encode())),
+        by_bytes(to_result("octet_length({0})"), to_result("strlen({0})")),
         call("octet_length"),
     ),
     Function(

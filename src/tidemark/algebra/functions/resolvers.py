@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tidemark.algebra.functions.casts import implicit_cast_allowed
 from tidemark.algebra.functions.table import Resolver, Signature
-from tidemark.algebra.types import NULL, VARCHAR, Kind, Type, common_type
+from tidemark.algebra.types import DOUBLE, NULL, VARCHAR, Kind, Type, common_type
 
 
 def fixed(*choices: Signature) -> Resolver:
@@ -50,12 +50,13 @@ def alike(minimum: int, maximum: int | None = None, gives: Type | None = None, *
 
 
 def numeric(decimals: Callable[[Type], Type]) -> Resolver:
-    """One numeric argument; the result has its type, or for DECIMAL what ``decimals`` makes of it."""
+    """One numeric argument; the result has its type, or for DECIMAL what ``decimals`` makes of it. With a REAL is
+    calculated as DOUBLE."""
 
     def resolve(types: tuple[Type, ...]) -> Signature | None:
         if len(types) != 1 or not types[0].is_numeric:
             return None
-        given = types[0]
-        return Signature(types, decimals(given) if given.kind is Kind.DECIMAL else given)
+        given = DOUBLE if types[0].is_float else types[0]
+        return Signature((given,), decimals(given) if given.kind is Kind.DECIMAL else given)
 
     return resolve

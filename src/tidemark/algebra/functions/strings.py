@@ -17,6 +17,7 @@ from tidemark.algebra.functions.table import (
     Function,
     Resolver,
     Template,
+    by_bytes,
     by_count,
     call,
     guard,
@@ -24,7 +25,7 @@ from tidemark.algebra.functions.table import (
     pattern,
     plain,
 )
-from tidemark.algebra.types import BOOLEAN, INT, VARCHAR, Type
+from tidemark.algebra.types import BOOLEAN, BYTEA, INT, VARCHAR, Type
 from tidemark.errors import TidemarkError
 
 _NEGATIVE: Final = "invalid_value: negative length in substring"
@@ -204,7 +205,7 @@ STRINGS: Final = (
     Function(
         "concat",
         "a || b",
-        _takes(VARCHAR, VARCHAR),
+        fixed(takes(VARCHAR, VARCHAR, gives=VARCHAR), takes(BYTEA, BYTEA, gives=BYTEA)),
         plain(lambda left, right: left + right),
         infix("||"),
         infix("||"),
@@ -214,9 +215,9 @@ STRINGS: Final = (
     Function(
         "length",
         "length(text)",
-        _takes(VARCHAR, gives=INT),
+        fixed(takes(VARCHAR, gives=INT), takes(BYTEA, gives=INT)),
         plain(len),
-        pattern("CAST(length({0}) AS INTEGER)"),
+        by_bytes(pattern("CAST(octet_length({0}) AS INTEGER)"), pattern("CAST(length({0}) AS INTEGER)")),
         call("length"),
     ),
     *SUBSTRINGS,

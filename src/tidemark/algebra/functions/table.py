@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from tidemark.algebra.expressions import Value
-from tidemark.algebra.types import DOUBLE, Kind, Type
+from tidemark.algebra.types import BYTEA, DOUBLE, Kind, Type
 
 
 @dataclass(frozen=True)
@@ -125,6 +125,11 @@ def typed(function: Callable[[Any, Signature], Value]) -> Meaning:
 def by_double(doubles: Template, others: Template) -> Template:
     """One template if the arguments are doubles, another if they are exact."""
     return lambda arguments, signature: (doubles if DOUBLE in signature.arguments else others)(arguments, signature)
+
+
+def by_bytes(of_bytes: Template, others: Template) -> Template:
+    """One template if the arguments are bytes, another if they are not."""
+    return lambda arguments, signature: (of_bytes if BYTEA in signature.arguments else others)(arguments, signature)
 
 
 def by_decimal(decimals: Template, others: Template) -> Template:

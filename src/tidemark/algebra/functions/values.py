@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import re
+import struct
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -58,6 +59,26 @@ def rank(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple((element is None, rank(element)) for element in value)
     return value
+
+
+LEAST_REAL: Final = 2.0**-150
+"""What is no larger than this rounds to zero as a REAL, which is out of range as in PostgreSQL."""
+BEYOND_REAL: Final = (2.0 - 2.0**-24) * 2.0**127
+"""What is no smaller than this has no finite REAL."""
+
+
+def fit_real(value: float) -> float:
+    """The number that a REAL has nearest to the given one, or the error "overflow".
+
+    >>> fit_real(0.1), fit_real(float("-inf"))
+    (0.10000000149011612, -inf)
+    """
+    if math.isfinite(value) and value and not LEAST_REAL < abs(value) < BEYOND_REAL:
+        raise TidemarkError("overflow", f"{value} is out of range for REAL")
+    if not math.isfinite(value):
+        return NAN if math.isnan(value) else value
+    found: float = struct.unpack("<f", struct.pack("<f", value))[0]
+    return found + 0.0
 
 
 def fit(value: Any, type: Type) -> Value:
@@ -131,6 +152,8 @@ _YEAR: Final = "([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
 _DATE: Final = f"{_YEAR}-[0-9]{{2}}-[0-9]{{2}}"
 _TIME: Final = "([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,6})?)?"
 
+_ZONE: Final = " ?([zZ]|UTC|[+-](0[0-9]|1[0-5])(:?[0-5][0-9])?)"
+
 _SPECIAL: Final = "[nN][aA][nN]|[+-]?[iI][nN][fF]([iI][nN][iI][tT][yY])?"
 
 TRUE_TEXTS: Final = ("true", "t", "yes", "1")
@@ -141,8 +164,13 @@ ACCEPTED: Final = {
     Kind.INT: "[+-]?[0-9]+",
     Kind.BIGINT: "[+-]?[0-9]+",
     Kind.DECIMAL: f"[+-]?{_UNSIGNED}",
+    Kind.REAL: f"[+-]?{_UNSIGNED}([eE][+-]?[0-9]{{1,3}})?|{_SPECIAL}",
     Kind.DOUBLE: f"[+-]?{_UNSIGNED}([eE][+-]?[0-9]{{1,3}})?|{_SPECIAL}",
     Kind.DATE: _DATE,
     Kind.TIMESTAMP: f"{_DATE}([ T]{_TIME})?",
+    Kind.TIMESTAMPTZ: f"{_DATE}([ T]{_TIME}({_ZONE})?)?",
+    Kind.BYTEA: "[!-~]x([0-9a-fA-F]{2})*",
 }
-"""What a text must be, apart from spaces around it. Whether a day exists is left to the calendar."""
+"""What a text must be, apart from spaces around it. Whether a day exists is left to the calendar.
+
+That the first character of a BYTEA is a backslash is asked apart."""

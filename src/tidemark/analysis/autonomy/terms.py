@@ -185,7 +185,7 @@ def _same_value(condition: Expression) -> frozenset[int] | None:
 
 def is_identifying(type_: Type) -> bool:
     """Whether equal values of a type are the same value, so that rows can be found by them."""
-    return type_.kind not in (Kind.DOUBLE, Kind.ARRAY)
+    return type_.kind not in (Kind.REAL, Kind.DOUBLE, Kind.ARRAY)
 
 
 def renumbered(expression: Expression, places: Mapping[int, int]) -> Expression:

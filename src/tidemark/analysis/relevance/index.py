@@ -264,7 +264,7 @@ def _compared(name: str, column: Column, value: Value) -> list[_Need] | None:
 
 def _has_order(kind: Kind) -> bool:
     """Whether values of the type are in Python as they are in SQL: floats, with NaN, are not."""
-    return kind not in (Kind.DOUBLE, Kind.ARRAY, Kind.NULL)
+    return kind not in (Kind.REAL, Kind.DOUBLE, Kind.ARRAY, Kind.NULL)
 
 
 def _narrowed(ranges: list[_Between]) -> _Need:

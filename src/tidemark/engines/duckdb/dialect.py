@@ -64,9 +64,11 @@ def literal_text(literal: Literal) -> str:
         case str():
             return text_literal(value)
         case float() if not math.isfinite(value):
-            return f"CAST('{value}' AS DOUBLE)"
+            return f"CAST('{value}' AS {name})"
+        case bytes():
+            return f"unhex('{value.hex()}')"
         case dt.datetime():
-            return f"CAST('{value.isoformat(sep=' ')}' AS TIMESTAMP)"
+            return f"CAST('{value.isoformat(sep=' ')}' AS {name})"
         case dt.date():
             return f"CAST('{value.isoformat()}' AS DATE)"
         case int() if literal.type.kind is Kind.INT:

@@ -154,6 +154,8 @@ class Lookups:
 
     def _few(self, question: Question, asked: _Statement) -> StoredRows | None:
         schema, shown = question.relation.schema, columns_shown(question)
+        if any(schema.types[column].kind is Kind.TIMESTAMPTZ for column in shown):
+            return self._many(question, asked)  # DuckDB makes none of Python's times with a zone by itself
         # A limit is not free, and a few keys find no more than a few rows.
         key = self._relation_of(question.relation.relation).key
         is_keyed = bool(key) and set(key) <= set(question.columns)
@@ -162,7 +164,7 @@ class Lookups:
         if len(fetched) > DUCKDB.fetched_rows:
             return self._many(question, asked)
         is_whole = len(shown) == len(schema)
-        has_forms = any(type_.kind is Kind.DOUBLE or type_.is_nested for type_ in schema.types)
+        has_forms = any(type_.is_float or type_.is_nested for type_ in schema.types)
         bag: Bag = {}
         for values in fetched:
             row = tuple(map(canonical, values)) if has_forms else tuple(values)

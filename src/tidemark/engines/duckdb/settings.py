@@ -57,6 +57,8 @@ def config() -> dict[str, Any]:
 def lock(connection: duckdb.DuckDBPyConnection) -> None:
     """From here on nothing but what is ``CHANGEABLE`` can be set. A database that turns out to be somebody else's is
     left before, since what leaves its files as they are has to be set, too."""
+    # The zone of the machine has no say in what a time is.
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
     connection.execute("SET lock_configuration = true")
 
 

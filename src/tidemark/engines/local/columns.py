@@ -381,7 +381,9 @@ def _over_rows(plan: Plan) -> Callable[[Batch], Batch] | None:
 # Groups
 
 _Total: TypeAlias = Callable[[Batch, Groups], Vector]
-_ORDERED: Final = frozenset({Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP})
+_ORDERED: Final = frozenset(
+    {Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ}
+)
 
 
 def _aggregated(plan: Aggregate) -> Callable[[Batch], Batch] | None:

@@ -42,7 +42,10 @@ Truth: TypeAlias = Callable[[Batch], tuple[Mask, Mask | None]]
 
 LIMIT: Final = 2**63
 _NUMBERED: Final = frozenset(
-    {Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP, Kind.BOOLEAN}
+    {
+        *(Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.DECIMAL, Kind.BOOLEAN),
+        *(Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ),
+    }
 )
 _COMPARED: Final[dict[str, tuple[Callable[[Any, Any], Any], Callable[..., Any]]]] = {
     "eq": (np.equal, pc.equal),
@@ -168,7 +171,7 @@ def _repeated(of: Callable[[Any], Any], type_: Type, count: int) -> Vector:
 
 def _for_each_value(of: Callable[[Any], Any], type_: Type, vector: Vector) -> Vector | None:
     """The expression for each different value of one column; None if most values are different."""
-    if vector.type.is_nested or vector.type.kind in (Kind.DOUBLE, Kind.NULL):
+    if vector.type.is_nested or vector.type.is_float or vector.type.kind is Kind.NULL:
         return None
     coded = vector.array().dictionary_encode(null_encoding="encode")
     if 2 * len(coded.dictionary) > len(coded):
@@ -179,7 +182,7 @@ def _for_each_value(of: Callable[[Any], Any], type_: Type, vector: Vector) -> Ve
 
 def _values(vector: Vector) -> list[Any]:
     values: list[Any] = vector.array().to_pylist()
-    has_forms = vector.type.kind is Kind.DOUBLE or vector.type.is_nested
+    has_forms = vector.type.is_float or vector.type.is_nested
     return [canonical(value) for value in values] if has_forms else values
 
 

@@ -144,7 +144,7 @@ def _protocol(relation: Relation, known: Action) -> Action:
 def _has_timestamps(type_: pa.DataType) -> bool:
     if pa.types.is_nested(type_):
         return any(_has_timestamps(type_.field(place).type) for place in range(type_.num_fields))
-    return bool(pa.types.is_timestamp(type_))
+    return bool(pa.types.is_timestamp(type_) and type_.tz is None)
 
 
 def same_metadata(one: Action, other: Action) -> bool:

@@ -70,9 +70,12 @@ class SparkDialect:
             case str():
                 return text_literal(value)
             case float() if not math.isfinite(value):
-                return f"CAST('{value}' AS DOUBLE)"
+                return f"CAST('{value}' AS {name})"
+            case bytes():
+                return f"X'{value.hex()}'"
             case dt.datetime():
-                return f"TIMESTAMP_NTZ '{value.isoformat(sep=' ')}'"
+                zone = "NTZ" if value.tzinfo is None else "LTZ"
+                return f"TIMESTAMP_{zone} '{value.isoformat(sep=' ')}'"
             case dt.date():
                 return f"DATE '{value.isoformat()}'"
             case int() if literal.type.kind is Kind.INT:

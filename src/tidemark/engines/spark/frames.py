@@ -120,6 +120,7 @@ _FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
 _WRITING: Final = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.writeLegacyFormat": "false",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 """What of the session's settings decides how files are written."""
 
@@ -161,6 +162,14 @@ def _made(column: Column, source: str, type_: Type) -> tuple[Column | None, Colu
         case Kind.DOUBLE if source in ("double", "float"):
             wide = column.cast("double")
             return None, f.when(f.isnan(wide), f.lit(math.nan)).otherwise(wide + f.lit(0.0))
+        case Kind.REAL if source == "float":
+            return None, f.when(f.isnan(column), f.lit(math.nan).cast("float")).otherwise(
+                column + f.lit(0.0).cast("float")
+            )
+        case Kind.BYTEA if source == "binary":
+            return None, column
+        case Kind.TIMESTAMPTZ if source == "timestamp":
+            return f.unix_micros(column).between(_FIRST, _LAST), column
         case Kind.VARCHAR if source == "string":
             return f.is_valid_utf8(column), column
         case Kind.BOOLEAN if source == "boolean":

@@ -35,7 +35,7 @@ def fraction_of(node: exp.Expr | None, binder: Binder, around: exp.Expr) -> floa
     fraction = coerce(bound, DOUBLE)
     assert isinstance(fraction, Literal) and isinstance(fraction.value, float)
     if not 0 <= fraction.value <= 1:
-        raise binder.source.error("type", f"the fraction {bound.value} is not between 0 and 1", around)
+        raise binder.source.error("type", f"the fraction {bound.value!s} is not between 0 and 1", around)
     return fraction.value
 
 
@@ -232,6 +232,9 @@ class _Aggregate:
         self._only(("this",))
         value, keys = self._ordered(node.this)
         bound = self._bound(value)
+        if not bound.type.can_be_part:
+            message = f"an array has no elements of type {bound.type}"
+            raise self.inner.source.error("unsupported", message, node, hint="CAST converts")
         order = self._order(keys, bound, "ARRAY_AGG")
         return self.add(
             AggregateCall(AggregateFunction.ARRAY_AGG, bound, self.distinct, order, condition=self.condition)

@@ -19,12 +19,13 @@ from tidemark.algebra.coerce import (
     common_of,
     days_beside_dates,
     fits_implicitly,
+    folded,
     is_text_literal,
 )
 from tidemark.algebra.expressions import Call, Case, Cast, Expression, Literal
 from tidemark.algebra.functions import FUNCTIONS, explicit_cast_allowed
 from tidemark.algebra.plans import Plan
-from tidemark.algebra.types import BOOLEAN, DATE, DOUBLE, INT, NULL, TIMESTAMP, VARCHAR, Kind, Type
+from tidemark.algebra.types import BOOLEAN, DATE, DOUBLE, INT, NULL, TIMESTAMP, TIMESTAMPTZ, VARCHAR, Kind, Type
 from tidemark.errors import TidemarkError
 from tidemark.sql.bind.scope import Binder, Scope, called
 from tidemark.sql.bind.syntax import bind_row_comparison, bind_row_in, members
@@ -49,6 +50,7 @@ from tidemark.sql.functions.date_texts import bind_to_date, bind_to_timestamp
 from tidemark.sql.functions.intervals import is_interval
 from tidemark.sql.functions.moments import (
     ALONE,
+    bind_at_zone,
     bind_date_add,
     bind_date_bin,
     bind_extract,
@@ -187,6 +189,7 @@ def bind_current(binder: Binder, node: exp.Expr) -> Expression:
 
 _COMPARISONS = frozenset(["eq", "ne", "lt", "le", "gt", "ge", "is_distinct", "is_not_distinct"])
 _ADAPTING = _COMPARISONS | {"add", "subtract", "coalesce", "greatest", "least", "nullif", "in_list"}
+_OF_TIMES = ("extract_", "date_trunc_", "add_months", "add_days", "add_microseconds", "microseconds_between", "age_")
 _LEAVES = (exp.Column, exp.Literal, exp.Null, exp.Boolean)
 
 
@@ -320,6 +323,8 @@ class ExpressionBinder:
         if name in _ADAPTING:
             arguments = days_beside_dates(adapt_text_literals(arguments))
         signature = function.resolve(tuple(argument.type for argument in arguments))
+        if signature is None and name.startswith(_OF_TIMES) and any(a.type == TIMESTAMPTZ for a in arguments):
+            return self._in_utc(name, arguments, node)
         if signature is None:
             given = ", ".join(str(argument.type) for argument in arguments)
             shown = function.infix or name
@@ -332,6 +337,16 @@ class ExpressionBinder:
         coerced = tuple(coerce(a, wanted) for a, wanted in zip(arguments, signature.arguments, strict=True))
         nullable = function.nullable(tuple(argument.nullable for argument in coerced))
         return Call(name, coerced, signature.result, nullable)
+
+    def _in_utc(self, name: str, arguments: tuple[Expression, ...], node: exp.Expr) -> Expression:
+        """A function of times, for points in time: of the times that they are in UTC, and so is what it gives."""
+        times = tuple(folded(Cast(a, TIMESTAMP)) if a.type == TIMESTAMPTZ else a for a in arguments)
+        if FUNCTIONS[name].resolve(tuple(argument.type for argument in times)) is None:
+            given = ", ".join(str(argument.type) for argument in arguments)
+            shown = FUNCTIONS[name].infix or name
+            raise self.source.error("type", f"{shown} does not take ({given})", node, hint="CAST converts")
+        found = self.call(name, times, node)
+        return coerce(found, TIMESTAMPTZ) if found.type == TIMESTAMP else found
 
     # Special forms
 
@@ -539,6 +554,7 @@ _HANDLERS: dict[type[exp.Expr], tuple[_Handler, tuple[str, ...]]] = {
     exp.Collate: (bind_collate, ("this", "expression")),
     exp.ByteString: (bind_raw_string, ("this",)),
     exp.Case: (ExpressionBinder._case, ("this", "ifs", "default")),
+    exp.AtTimeZone: (bind_at_zone, ("this", "zone")),
     exp.Extract: (bind_extract, ("this", "expression")),
     exp.TimestampTrunc: (bind_truncate, ("this", "unit")),
     exp.DateTrunc: (bind_truncate, ("this", "unit")),

@@ -10,7 +10,7 @@ from sqlglot import exp
 from tidemark.algebra.aggregates import SortKey
 from tidemark.algebra.coerce import coerce, folded
 from tidemark.algebra.expressions import Expression, Literal
-from tidemark.algebra.types import BIGINT, DOUBLE, MAX_PRECISION, TIMESTAMP, Type, decimal
+from tidemark.algebra.types import BIGINT, DOUBLE, MAX_PRECISION, REAL, TIMESTAMP, TIMESTAMPTZ, Type, decimal
 from tidemark.algebra.windows import (
     CURRENT,
     DEFAULT_FRAME,
@@ -135,6 +135,10 @@ class _Bounds:
         if len(self.order) != 1:
             raise self.source.error("type", "RANGE with a distance needs one ORDER BY expression", self.spec)
         key = self.order[0].expression
+        if key.type in (REAL, TIMESTAMPTZ):
+            message = f"RANGE with a distance from a {key.type} is not supported"
+            wide = DOUBLE if key.type == REAL else TIMESTAMP
+            raise self.source.error("unsupported", message, self.spec, hint=f"ORDER BY a CAST to {wide}")
         if not (key.type.is_numeric or key.type.is_temporal):
             message = f"RANGE with a distance is ordered by a number or a moment, this is {key.type}"
             raise self.source.error("type", message, self.spec, hint="ROWS and GROUPS take any order")

@@ -126,7 +126,7 @@ class SubqueryBinder:
         if len(plan.schema) != 1:
             message = f"ARRAY(SELECT …) takes one column, this query gives {len(plan.schema)}"
             raise self.source.error("type", message, node)
-        if plan.schema[0].type.is_nested:
+        if not plan.schema[0].type.can_be_part:
             raise self.source.error("type", "the elements of an array are values of a simple type", node)
         rows, order = _rows_in_order(plan)
         values = AggregateCall(AggregateFunction.ARRAY_AGG, rows.column(0), order=order)

@@ -17,11 +17,14 @@ from tidemark.algebra.text import read_text as read_text
 from tidemark.algebra.types import (
     BIGINT,
     BOOLEAN,
+    BYTEA,
     DATE,
     DOUBLE,
     INT,
+    REAL,
     SMALLINT,
     TIMESTAMP,
+    TIMESTAMPTZ,
     VARCHAR,
     Field,
     Kind,
@@ -40,23 +43,28 @@ _SIMPLE = {
     _D.TINYINT: SMALLINT,
     _D.INT: INT,
     _D.BIGINT: BIGINT,
+    _D.FLOAT: REAL,
     _D.DOUBLE: DOUBLE,
     _D.TEXT: VARCHAR,
     _D.VARCHAR: VARCHAR,
+    _D.VARBINARY: BYTEA,
+    _D.BINARY: BYTEA,
     _D.DATE: DATE,
     _D.TIMESTAMP: TIMESTAMP,
     _D.TIMESTAMPNTZ: TIMESTAMP,
+    _D.TIMESTAMPTZ: TIMESTAMPTZ,
 }
 _HINTS = {
-    _D.FLOAT: "use DOUBLE PRECISION",
     _D.CHAR: "use VARCHAR(n): CHAR pads with blanks",
-    _D.TIMESTAMPTZ: "use TIMESTAMP: times are stored without a zone",
     _D.INTERVAL: "an interval is added to a DATE or TIMESTAMP, and is no type of a column",
     _D.TIME: "use TIMESTAMP, or text",
 }
 BARE_NUMERIC = decimal(38, 10)
 """What NUMERIC without a precision is where nothing tells the digits: in a table, and from text or DOUBLE."""
-KNOWN = "BOOLEAN, SMALLINT, INT, BIGINT, DECIMAL(p,s), DOUBLE PRECISION, VARCHAR, DATE, TIMESTAMP, INT[], STRUCT(a INT)"
+KNOWN = (
+    "BOOLEAN, SMALLINT, INT, BIGINT, DECIMAL(p,s), REAL, DOUBLE PRECISION, VARCHAR, BYTEA, DATE, TIMESTAMP, "
+    "TIMESTAMPTZ, INT[], STRUCT(a INT)"
+)
 
 
 def bind_type(node: exp.Expr, source: Source) -> Type:
@@ -93,7 +101,7 @@ def _bind_array(node: exp.DataType, source: Source) -> Type:
     if len(node.expressions) != 1 or node.args.get("values"):
         raise source.error("unsupported", "an array has no fixed length", node, hint="INT[], VARCHAR[]")
     element = bind_type(node.expressions[0], source)
-    if element.is_nested or length_limit(node.expressions[0], source) is not None:
+    if not element.can_be_part or length_limit(node.expressions[0], source) is not None:
         raise source.error("unsupported", "the elements of an array have a simple type", node, hint="INT[], VARCHAR[]")
     return array_of(element)
 
@@ -105,7 +113,7 @@ def _bind_struct(node: exp.DataType, source: Source) -> Type:
         if not isinstance(part, exp.ColumnDef) or part.args.get("constraints") or part.args.get("kind") is None:
             raise source.error("syntax", "a struct has names and types", node, hint="STRUCT(a INT, b VARCHAR)")
         type = bind_type(part.args["kind"], source)
-        if type.is_nested or length_limit(part.args["kind"], source) is not None:
+        if not type.can_be_part or length_limit(part.args["kind"], source) is not None:
             hint = "STRUCT(a INT, b VARCHAR)"
             raise source.error("unsupported", "the fields of a struct have a simple type", node, hint=hint)
         fields.append((fold(part.this), type))

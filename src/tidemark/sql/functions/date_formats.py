@@ -12,9 +12,9 @@ from typing import Final
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 
-from tidemark.algebra.coerce import coerce
+from tidemark.algebra.coerce import coerce, folded
 from tidemark.algebra.expressions import Cast, Expression, Literal
-from tidemark.algebra.types import INT, TIMESTAMP, VARCHAR
+from tidemark.algebra.types import INT, TIMESTAMP, TIMESTAMPTZ, VARCHAR
 from tidemark.sql.bind.scope import Binder
 from tidemark.sql.functions.numbers import bind_number_format
 from tidemark.sql.parse.text import Source, dialect_named, tokenize
@@ -72,6 +72,8 @@ def bind_to_char(binder: Binder, node: exp.Expr) -> Expression:
     if not isinstance(written, exp.Literal) or not written.is_string:
         raise binder.source.error("unsupported", "to_char takes a literal format", node)
     text = as_written(str(written.name), binder.source, node)
+    if moment.type == TIMESTAMPTZ:
+        moment = folded(Cast(moment, TIMESTAMP))
     if not moment.type.is_temporal:
         return bind_number_format(binder, moment, text, node)
     result: Expression | None = None

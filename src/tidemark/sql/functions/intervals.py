@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from tidemark.algebra.coerce import coerce, folded, is_text_literal
 from tidemark.algebra.expressions import Cast, Expression, Literal
-from tidemark.algebra.types import BIGINT, INT, TIMESTAMP, Type
+from tidemark.algebra.types import BIGINT, INT, TIMESTAMP, TIMESTAMPTZ, Type
 from tidemark.errors import TidemarkError
 from tidemark.sql.bind.scope import Binder
 from tidemark.sql.bind.types import read_text
@@ -154,9 +154,13 @@ def _made(binder: Binder, node: exp.MakeInterval) -> Interval:
 
 
 def shift_moment(binder: Binder, moment: Expression, interval: Interval, sign: int, node: exp.Expr) -> Expression:
-    """The moment plus or minus the interval: a TIMESTAMP, also when it is a DATE, as in PostgreSQL."""
-    if not moment.type.is_temporal:
+    """The moment plus or minus the interval: a TIMESTAMP, also when it is a DATE, as in PostgreSQL.
+
+    A TIMESTAMPTZ stays one."""
+    if not moment.type.is_time:
         raise binder.source.error("type", f"an interval is added to a DATE or TIMESTAMP, this is a {moment.type}", node)
+    if moment.type == TIMESTAMPTZ:  # days are those of UTC
+        return _to_moment(shift_moment(binder, _to_time(moment), interval, sign, node))
     if sign < 0:
         interval = _scaled(binder, interval, Literal(-1, INT), node)
     result = coerce(moment, TIMESTAMP)
@@ -165,6 +169,14 @@ def shift_moment(binder: Binder, moment: Expression, interval: Interval, sign: i
         if part != Literal(0, wanted):
             result = folded(binder.call(name, (result, part), node))
     return result
+
+
+def _to_time(moment: Expression) -> Expression:
+    return folded(Cast(moment, TIMESTAMP))
+
+
+def _to_moment(time: Expression) -> Expression:
+    return coerce(time, TIMESTAMPTZ)
 
 
 def length(binder: Binder, interval: Interval, node: exp.Expr) -> Expression:

@@ -13,7 +13,7 @@ from sqlglot import exp
 from tidemark.algebra.coerce import coerce, folded
 from tidemark.algebra.expressions import Cast, Expression, Literal
 from tidemark.algebra.functions import FUNCTIONS
-from tidemark.algebra.types import BIGINT, INT, TIMESTAMP, decimal
+from tidemark.algebra.types import BIGINT, DATE, INT, TIMESTAMP, TIMESTAMPTZ, decimal
 from tidemark.errors import TidemarkError
 from tidemark.sql.bind.scope import Binder
 from tidemark.sql.bind.types import read_text
@@ -49,8 +49,14 @@ def bind_shift(binder: Binder, name: str, node: exp.Expr) -> Expression | None:
     return shift_moment(binder, binder.bind(moment), bind_interval(binder, interval), sign, node)
 
 
+def _are_moments(pair: tuple[Expression, ...]) -> bool:
+    """Whether both are times, of which one is no DATE."""
+    types = [part.type for part in pair]
+    return all(type.is_time for type in types) and any(type != DATE for type in types)
+
+
 def refuse_difference(binder: Binder, pair: tuple[Expression, ...], node: exp.Expr) -> None:
-    if TIMESTAMP in (pair[0].type, pair[1].type) and all(part.type.is_temporal for part in pair):
+    if _are_moments(pair):
         raise binder.source.error(
             "unsupported",
             "the difference of two timestamps is an interval, which is no type of a column",
@@ -218,9 +224,23 @@ def _difference(binder: Binder, node: exp.Expr) -> Expression | None:
     if not isinstance(node, exp.Sub) or is_interval(node.this) or is_interval(node.expression):
         return None
     pair = (binder.bind(node.this), binder.bind(node.expression))
-    if TIMESTAMP not in (pair[0].type, pair[1].type) or not all(part.type.is_temporal for part in pair):
+    if not _are_moments(pair):
         return None
     return folded(binder.call("microseconds_between", pair, node))
+
+
+_UTC: Final = frozenset({"utc", "etc/utc", "z"})
+
+
+def bind_at_zone(binder: Binder, node: exp.Expr) -> Expression:
+    """``a AT TIME ZONE 'UTC'``: of a TIMESTAMP the moment that it is there, of a TIMESTAMPTZ the time there."""
+    moment, zone = binder.bind(node.this), node.args["zone"]
+    if not isinstance(zone, exp.Literal) or not zone.is_string or str(zone.this).lower() not in _UTC:
+        message = "AT TIME ZONE takes 'UTC' only: what other zones are changes with the years"
+        raise binder.source.error("unsupported", message, node, hint="a + INTERVAL '2 hours' for a fixed distance")
+    if not moment.type.is_time:
+        raise binder.source.error("type", f"AT TIME ZONE takes a TIMESTAMP or a TIMESTAMPTZ, not {moment.type}", node)
+    return coerce(moment, TIMESTAMP if moment.type == TIMESTAMPTZ else TIMESTAMPTZ)
 
 
 def bind_extract(binder: Binder, node: exp.Expr) -> Expression:

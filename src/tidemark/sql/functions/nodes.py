@@ -32,7 +32,7 @@ def _one(binder: Binder, node: exp.Expr) -> Expression:
 def _isfinite(binder: Binder, node: exp.Expr) -> Expression:
     """There are no infinite moments here; of NULL it is unknown."""
     moment = _one(binder, node)
-    if not moment.type.is_temporal:
+    if not moment.type.is_time:
         raise binder.source.error("type", f"isfinite takes a DATE or TIMESTAMP, this is a {moment.type}", node)
     return binder.call("eq", (moment, moment), node)
 

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from tidemark.algebra.coerce import coerce, folded, is_text_literal
 from tidemark.algebra.expressions import Cast, Expression, Literal
-from tidemark.algebra.types import DOUBLE, INT, MAX_PRECISION, VARCHAR, Kind, Type, decimal
+from tidemark.algebra.types import INT, MAX_PRECISION, VARCHAR, Kind, Type, decimal
 from tidemark.sql.bind.scope import Binder
 from tidemark.sql.bind.types import BARE_NUMERIC, exact_number
 
@@ -172,9 +172,9 @@ def _to_digits(binder: Binder, node: exp.Expr, name: str) -> Expression:
     digits = folded(binder.bind(written))
     if not isinstance(digits, Literal) or not digits.type.is_integer or digits.value is None:
         raise binder.source.error("unsupported", f"{name} takes a literal number of digits", node)
-    if number.type == DOUBLE:
+    if number.type.is_float:
         raise binder.source.error(
-            "type", f"{name} to digits takes an exact number", node, hint=f"{name}(a::NUMERIC, …) casts a DOUBLE first"
+            "type", f"{name} to digits takes an exact number", node, hint=f"{name}(a::NUMERIC, …) casts it first"
         )
     if not number.type.is_exact:
         raise binder.source.error("type", f"{name} does not take {number.type}", node)

@@ -10,10 +10,10 @@ from typing import Final
 
 from sqlglot import exp
 
-from tidemark.algebra.coerce import coerce, folded
+from tidemark.algebra.coerce import adapt_text_literals, coerce, folded
 from tidemark.algebra.expressions import Expression, Literal
 from tidemark.algebra.functions import explicit_cast_allowed
-from tidemark.algebra.types import INT, NULL, VARCHAR
+from tidemark.algebra.types import BYTEA, INT, NULL, VARCHAR
 from tidemark.sql.bind.scope import Binder, called
 from tidemark.sql.bind.types import canonical_pattern
 from tidemark.sql.functions import regexes
@@ -247,10 +247,16 @@ def bind_overlay(binder: Binder, node: exp.Expr) -> Expression:
 
 
 def bind_dpipe(binder: Binder, node: exp.Expr) -> Expression:
-    """Text beside text; a value of another type beside a text is written as text. Arrays are joined."""
+    """Text beside text; a value of another type beside a text is written as text. Arrays are joined, and bytes.
+
+    A quoted literal beside bytes is read as bytes."""
     sides = [binder.bind(node.this), binder.bind(node.expression)]
     if any(side.type.element is not None for side in sides):
         return joined_arrays(binder, (sides[0], sides[1]), node)
+    if any(side.type == BYTEA for side in sides):
+        sides = list(adapt_text_literals(tuple(sides)))
+        if all(side.type in (BYTEA, NULL) for side in sides):
+            return binder.call("concat", tuple(sides), node)
     if any(side.type in (VARCHAR, NULL) for side in sides):
         sides = [text_of(binder, side, node) for side in sides]
     return binder.call("concat", tuple(sides), node)
