@@ -23,7 +23,7 @@ from tidemark.algebra.functions import canonical
 from tidemark.cli.tables import cell
 from tidemark.session.check import check
 
-SPARK_VARIANTS = ("spark forced",)
+SPARK_VARIANTS = ("spark forced", "spark in process")
 
 TABLE = "CREATE TABLE t (id INT PRIMARY KEY, r REAL, b BYTEA, z TIMESTAMPTZ)"
 FILLED = r"""
