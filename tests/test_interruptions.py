@@ -369,6 +369,7 @@ def test_a_sample_on_duckdb(tmp_path: Path, make: type[BaseException], share: fl
     trial.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "share"), [(KeyboardInterrupt, 0.03), (Unforeseen, 0.02)], ids=["interrupt", "failure"]
 )

@@ -1,12 +1,8 @@
 """Arrow tables that DuckDB can read by name, kept registered for a while.
 
-One transaction reads the same delta in many statements. Registering costs as much as a small statement, so a table
-stays under its name until that name is needed for another one.
-
-Arrow tables that the embedded DuckDB can read by name.
-
-Registering one costs about a millisecond, as much as a small statement, and a transaction reads the same deltas and the
-same tails in many: so a table keeps its name until the stored relations have changed.
+One transaction reads the same deltas, and on a lake the same tails, in many statements. Registering a table costs as
+much as a small statement, so it stays under its name: in a ring of names until that name is needed for another one, or
+until the stored relations have changed.
 """
 
 from __future__ import annotations
