@@ -7,6 +7,11 @@ cd "$(dirname "$0")/.."
 
 say() { printf 'readers: %s\n' "$*" >&2; }
 
+# Tests in several processes ask for the same environment at once: one makes it, and the others wait.
+mkdir -p .venv/readers
+exec 9>.venv/readers/.lock
+if command -v flock >/dev/null 2>&1; then flock 9; fi
+
 # DuckDB's Delta extension is delta-kernel-rs. It is built for one version of DuckDB, which is older than ours.
 kernel() {
   local version=1.5.5 place

@@ -399,9 +399,9 @@ def test_every_line_on_duckdb(tmp_path: Path) -> None:
 @pytest.mark.timeout(3600)
 def test_a_failure_at_some_lines_on_duckdb(tmp_path: Path) -> None:
     trial = Trial(tmp_path, duckdb)
-    interruptions = Interruptions(Unforeseen, seed=SEED, share=0.2)
+    interruptions = Interruptions(Unforeseen, seed=SEED, share=0.2 if LEVEL == "long" else 0.1)
     run_all(trial, SMALL, interruptions)
-    assert interruptions.count > 200, "hardly anything was interrupted: the test proves nothing"
+    assert interruptions.count > 80, "hardly anything was interrupted: the test proves nothing"
     trial.close()
 
 
